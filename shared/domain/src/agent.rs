@@ -1,0 +1,216 @@
+//! An agent as data: its models, its tools, its limits. Frozen when a run starts, so that a deploy
+//! during a wait changes nothing for the runs that wait.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    builtin::Builtin,
+    ids::Digest,
+    json::{self, CanonicalError},
+    message::ModelRef,
+};
+
+/// How much a run may do without asking (C1), from narrow to wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Tools that change anything are refused.
+    Plan,
+    /// Tools that change anything ask.
+    #[default]
+    Normal,
+    /// Edits run, everything else that changes anything asks.
+    AutoEdit,
+    /// Everything runs.
+    Yolo,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plan => "plan",
+            Self::Normal => "normal",
+            Self::AutoEdit => "auto_edit",
+            Self::Yolo => "yolo",
+        })
+    }
+}
+
+/// What a tool does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// It only looks.
+    Read,
+    /// It changes files of the workspace.
+    Edit,
+    /// It does anything else.
+    #[default]
+    Execute,
+}
+
+impl ToolKind {
+    /// Whether it changes anything.
+    #[must_use]
+    pub fn mutates(self) -> bool {
+        match self {
+            Self::Read => false,
+            Self::Edit | Self::Execute => true,
+        }
+    }
+}
+
+/// What the agent file says of a tool, whatever the mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// Its calls run.
+    Allow,
+    /// Its calls wait for a person.
+    Ask,
+    /// Its calls are refused.
+    Deny,
+}
+
+/// What happens to a call whose outcome is not known (B1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replay {
+    /// A person settles it.
+    #[default]
+    Manual,
+    /// It is run again: running it twice does no harm.
+    Safe,
+    /// It is run again with the same execution key, by which its service recognises it.
+    Idempotent,
+}
+
+/// Where a tool's calls go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// To a tool that comes with Dormouse.
+    Builtin(Builtin),
+    /// To a web service, as a POST.
+    Http {
+        /// Where to.
+        url: String,
+    },
+}
+
+/// A tool as an agent knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDef {
+    /// Its name, unique within the agent, `[a-zA-Z0-9_-]{1,64}`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// What it does to the world.
+    pub kind: ToolKind,
+    /// What the agent file says of it, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<Permission>,
+    /// What happens to a call whose outcome is not known.
+    pub replay: Replay,
+    /// How long a call may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+    /// Where its calls go.
+    pub target: Target,
+}
+
+/// Ceilings of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Model replies at most.
+    pub turns: u32,
+    /// Tokens at most, input and output together.
+    pub tokens: u64,
+    /// Cost at most, in US dollars.
+    pub cost_usd: f64,
+    /// Time of work at most, in milliseconds; waiting for a person does not count.
+    pub wall_ms: u64,
+}
+
+/// What the end of the waiting window does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnWaitExpired {
+    /// The conversation goes on; the request stays decidable.
+    #[default]
+    MoveOn,
+    /// The call is refused.
+    Deny,
+}
+
+/// How the agent learns of a decision that came after the conversation moved on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LateDecision {
+    /// It is woken.
+    #[default]
+    Wake,
+    /// It is told when it next runs.
+    NextTurn,
+}
+
+/// What a message does to a run that waits for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMessage {
+    /// It is kept until the conversation goes on.
+    #[default]
+    Queue,
+    /// It closes what waits, and the conversation goes on with it.
+    Supersede,
+}
+
+/// An agent, checked and complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// Its models in order of preference, at least one.
+    pub models: Vec<ModelRef>,
+    /// The system prompt, possibly empty.
+    pub system: String,
+    /// The mode that its runs start in.
+    pub mode: Mode,
+    /// The widest mode that a run may be set to.
+    pub max_mode: Mode,
+    /// How long a conversation waits for a person, in milliseconds.
+    pub wait_ms: u64,
+    /// How long a request can be decided, in milliseconds.
+    pub decide_within_ms: u64,
+    /// What the end of the wait does.
+    pub on_wait_expired: OnWaitExpired,
+    /// How late decisions reach the agent.
+    pub late_decision: LateDecision,
+    /// What a message does to a waiting run.
+    pub on_message: OnMessage,
+    /// Ceilings.
+    pub limits: Limits,
+    /// Its tools, in the order in which models see them.
+    pub tools: Vec<ToolDef>,
+}
+
+impl Definition {
+    /// The tool of this name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&ToolDef> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The digest under which this definition is stored.
+    ///
+    /// # Errors
+    /// As [`json::canonical`]; a definition that [`crate::agent_file::parse`] accepted has a digest.
+    pub fn digest(&self) -> Result<Digest, CanonicalError> {
+        let value = serde_json::to_value(self).map_err(|error| CanonicalError::Other(error.to_string()))?;
+        json::digest("dormouse.definition.v1", &value)
+    }
+}

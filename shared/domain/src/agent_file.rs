@@ -1,0 +1,467 @@
+//! The agent file: TOML, checked as a whole, all faults reported at once with their place.
+//!
+//! Its form is part of the public interface. A key that this release does not know, or knows but
+//! cannot keep its promise for, is a fault: an agent never runs with half of what its file says.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toml::{Table, Value as Toml};
+
+use crate::{
+    agent::{Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, Replay, Target, ToolDef},
+    builtin::Builtin,
+    message::ModelRef,
+};
+
+/// Longest wait for a person, in milliseconds: 30 days.
+const MAX_WINDOW_MS: u64 = 30 * 24 * 3600 * 1000;
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// One fault of an agent file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where: a key path such as `tools[1].timeout`, or a line and column.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+
+/// Reads the agent file `text`. `stem` is the file's name without its extension, the agent's name
+/// unless the file gives one. `max_timeout_ms` is the longest that a tool call may take on this
+/// deployment: a tool that never fits a step is refused here.
+///
+/// # Errors
+/// Every fault of the file.
+pub fn parse(text: &str, stem: &str, max_timeout_ms: u64) -> Result<Definition, Vec<Fault>> {
+    let table: Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => return Err(vec![syntax_fault(text, &error)]),
+    };
+    let mut reader = Reader { faults: Vec::new() };
+    let definition = reader.definition(&table, stem, max_timeout_ms);
+    if reader.faults.is_empty() { Ok(definition) } else { Err(reader.faults) }
+}
+
+fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
+    let offset = error.span().map_or(0, |span| span.start);
+    let line = text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1);
+    Fault { place: format!("line {line}"), problem: error.message().to_owned() }
+}
+
+/// Reads `90s`, `500ms`, `15m`, `6h` or `2d` as milliseconds.
+fn duration_ms(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match &text[digits..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => DAY_MS,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+fn legal_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+struct Reader {
+    faults: Vec<Fault>,
+}
+
+impl Reader {
+    fn fault(&mut self, place: impl Into<String>, problem: impl Into<String>) {
+        self.faults.push(Fault { place: place.into(), problem: problem.into() });
+    }
+
+    fn known_keys(&mut self, table: &Table, prefix: &str, known: &[&str]) {
+        for key in table.keys().filter(|key| !known.contains(&key.as_str())) {
+            self.fault(format!("{prefix}{key}"), format!("unknown key; known here: {}", known.join(", ")));
+        }
+    }
+
+    fn definition(&mut self, table: &Table, stem: &str, max_timeout_ms: u64) -> Definition {
+        const KNOWN: [&str; 13] = [
+            "name",
+            "models",
+            "system",
+            "mode",
+            "max_mode",
+            "wait",
+            "decide_within",
+            "on_wait_expired",
+            "late_decision",
+            "on_message",
+            "limits",
+            "policy",
+            "tools",
+        ];
+        self.known_keys(table, "", &KNOWN);
+        if table.contains_key("policy") {
+            self.fault(
+                "policy",
+                "policy rules are not supported by this release; to forbid a tool, give it permission = \"deny\"",
+            );
+        }
+        let name = self.text(table, "", "name").unwrap_or_else(|| stem.to_owned());
+        if !legal_name(&name) {
+            self.fault("name", format!("{name:?} is no name; use 1 to 64 of a-z, A-Z, 0-9, _ and -"));
+        }
+        let models = self.models(table);
+        let mode = self.word(table, "", "mode").unwrap_or_default();
+        let max_mode = self.word(table, "", "max_mode").unwrap_or(Mode::Yolo);
+        if mode > max_mode {
+            self.fault("mode", format!("{mode} is wider than max_mode, {max_mode}"));
+        }
+        let wait = self.duration(table, "", "wait");
+        let decide = self.duration(table, "", "decide_within");
+        let decide_within_ms = decide.unwrap_or(DAY_MS);
+        let wait_ms = wait.unwrap_or(decide_within_ms);
+        if wait_ms != decide_within_ms {
+            self.fault(
+                "wait",
+                "a wait that differs from decide_within is not supported by this release; set both alike",
+            );
+        }
+        if !(1000..=MAX_WINDOW_MS).contains(&decide_within_ms) {
+            self.fault("decide_within", "must be between 1s and 30d");
+        }
+        let on_message = self.word(table, "", "on_message").unwrap_or_default();
+        if on_message == OnMessage::Supersede {
+            self.fault("on_message", "\"supersede\" is not supported by this release; use \"queue\"");
+        }
+        Definition {
+            name,
+            models,
+            system: self.text(table, "", "system").unwrap_or_default(),
+            mode,
+            max_mode,
+            wait_ms,
+            decide_within_ms,
+            on_wait_expired: self.word::<OnWaitExpired>(table, "", "on_wait_expired").unwrap_or_default(),
+            late_decision: self.word::<LateDecision>(table, "", "late_decision").unwrap_or_default(),
+            on_message,
+            limits: self.limits(table),
+            tools: self.tools(table, max_timeout_ms),
+        }
+    }
+
+    fn models(&mut self, table: &Table) -> Vec<ModelRef> {
+        let Some(list) = table.get("models").and_then(Toml::as_array).filter(|list| !list.is_empty()) else {
+            self.fault("models", "required: a list of at least one \"provider:model\"");
+            return Vec::new();
+        };
+        let mut models = Vec::new();
+        for (i, item) in list.iter().enumerate() {
+            match item.as_str().and_then(|text| text.parse().ok()) {
+                Some(model) => models.push(model),
+                None => self.fault(format!("models[{i}]"), format!("{item} is not of the form \"provider:model\"")),
+            }
+        }
+        models
+    }
+
+    fn limits(&mut self, table: &Table) -> Limits {
+        let empty = Table::new();
+        let limits = match table.get("limits") {
+            None => &empty,
+            Some(Toml::Table(limits)) => limits,
+            Some(_) => {
+                self.fault("limits", "must be a table");
+                &empty
+            }
+        };
+        self.known_keys(limits, "limits.", &["turns", "tokens", "cost_usd", "wall"]);
+        let turns = self.whole(limits, "turns").unwrap_or(40);
+        let cost_usd = match limits.get("cost_usd") {
+            None => 5.0,
+            Some(Toml::Float(cost)) if cost.is_finite() && *cost > 0.0 => *cost,
+            Some(Toml::Integer(cost)) if *cost > 0 && *cost < 1_000_000 => f64::from(i32::try_from(*cost).unwrap_or(0)),
+            Some(_) => {
+                self.fault("limits.cost_usd", "must be a number above 0");
+                5.0
+            }
+        };
+        Limits {
+            turns: u32::try_from(turns).unwrap_or(u32::MAX),
+            tokens: self.whole(limits, "tokens").unwrap_or(400_000),
+            cost_usd,
+            wall_ms: self.duration(limits, "limits.", "wall").unwrap_or(6 * 3_600_000),
+        }
+    }
+
+    fn tools(&mut self, table: &Table, max_timeout_ms: u64) -> Vec<ToolDef> {
+        let list = match table.get("tools") {
+            None => return Vec::new(),
+            Some(Toml::Array(list)) => list,
+            Some(_) => {
+                self.fault("tools", "must be written as [[tools]]");
+                return Vec::new();
+            }
+        };
+        let mut tools: Vec<ToolDef> = Vec::new();
+        for (i, item) in list.iter().enumerate() {
+            let place = format!("tools[{i}].");
+            let Some(entry) = item.as_table() else {
+                self.fault(format!("tools[{i}]"), "must be a table");
+                continue;
+            };
+            if let Some(tool) = self.tool(entry, &place, max_timeout_ms) {
+                if tools.iter().any(|other| other.name == tool.name) {
+                    self.fault(format!("{place}name"), format!("a second tool named {:?}", tool.name));
+                }
+                tools.push(tool);
+            }
+        }
+        tools
+    }
+
+    fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
+        const KNOWN: [&str; 9] =
+            ["name", "description", "kind", "permission", "replay", "timeout", "input_schema", "http", "builtin"];
+        self.known_keys(table, place, &KNOWN);
+        let target = self.target(table, place);
+        let builtin = match &target {
+            Some(Target::Builtin(builtin)) => Some(*builtin),
+            Some(Target::Http { .. }) | None => None,
+        };
+        let name = self.text(table, place, "name").or_else(|| builtin.map(|b| b.tool_name().to_owned()));
+        let Some(name) = name else {
+            self.fault(format!("{place}name"), "required");
+            return None;
+        };
+        if !legal_name(&name) {
+            self.fault(format!("{place}name"), format!("{name:?} is no name; use 1 to 64 of a-z, A-Z, 0-9, _ and -"));
+        }
+        let timeout_ms = self.duration(table, place, "timeout").unwrap_or(30_000);
+        if timeout_ms == 0 || timeout_ms > max_timeout_ms {
+            self.fault(
+                format!("{place}timeout"),
+                format!("must be between 1ms and {max_timeout_ms}ms: a call has to fit one step"),
+            );
+        }
+        if builtin.is_some() && table.contains_key("input_schema") {
+            self.fault(format!("{place}input_schema"), "a builtin brings its own; leave it out");
+        }
+        // A builtin's effect and its result are one transaction, so repeating a lost attempt is safe.
+        let default_replay = if builtin.is_some() { Replay::Safe } else { Replay::Manual };
+        Some(ToolDef {
+            description: self
+                .text(table, place, "description")
+                .unwrap_or_else(|| builtin.map(|b| b.description().to_owned()).unwrap_or_default()),
+            kind: self.word(table, place, "kind").unwrap_or_else(|| builtin.map(Builtin::kind).unwrap_or_default()),
+            permission: self.word(table, place, "permission"),
+            replay: self.word(table, place, "replay").unwrap_or(default_replay),
+            timeout_ms,
+            input_schema: self.schema(table, place, builtin),
+            target: target?,
+            name,
+        })
+    }
+
+    fn target(&mut self, table: &Table, place: &str) -> Option<Target> {
+        match (table.get("builtin"), table.get("http")) {
+            (Some(Toml::String(name)), None) => match Builtin::named(name) {
+                Some(builtin) => Some(Target::Builtin(builtin)),
+                None => {
+                    let names = Builtin::ALL.map(Builtin::name).join(", ");
+                    self.fault(format!("{place}builtin"), format!("there is no builtin {name:?}; there are: {names}"));
+                    None
+                }
+            },
+            (None, Some(Toml::Table(http))) => {
+                self.known_keys(http, &format!("{place}http."), &["url"]);
+                match http.get("url").and_then(Toml::as_str) {
+                    Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
+                        Some(Target::Http { url: url.to_owned() })
+                    }
+                    Some(_) | None => {
+                        self.fault(format!("{place}http.url"), "required: an http:// or https:// URL");
+                        None
+                    }
+                }
+            }
+            (None, None) | (Some(_), Some(_)) => {
+                self.fault(
+                    place.trim_end_matches('.'),
+                    "give exactly one of builtin = \"…\" and http = { url = \"…\" }",
+                );
+                None
+            }
+            (Some(_), None) => {
+                self.fault(format!("{place}builtin"), "must be a string");
+                None
+            }
+            (None, Some(_)) => {
+                self.fault(format!("{place}http"), "must be a table: { url = \"…\" }");
+                None
+            }
+        }
+    }
+
+    fn schema(&mut self, table: &Table, place: &str, builtin: Option<Builtin>) -> Value {
+        if let Some(builtin) = builtin {
+            return builtin.input_schema();
+        }
+        let Some(schema) = table.get("input_schema") else {
+            return serde_json::json!({"type": "object"});
+        };
+        match serde_json::to_value(schema) {
+            Ok(value) if value.is_object() => value,
+            Ok(_) | Err(_) => {
+                self.fault(format!("{place}input_schema"), "must be a table that holds a JSON Schema");
+                serde_json::json!({"type": "object"})
+            }
+        }
+    }
+
+    fn text(&mut self, table: &Table, prefix: &str, key: &str) -> Option<String> {
+        let text = table.get(key)?.as_str();
+        if text.is_none() {
+            self.fault(format!("{prefix}{key}"), "must be a string");
+        }
+        text.map(str::to_owned)
+    }
+
+    /// One of an enum's words.
+    fn word<T: DeserializeOwned>(&mut self, table: &Table, prefix: &str, key: &str) -> Option<T> {
+        let value = table.get(key)?;
+        match value.clone().try_into() {
+            Ok(word) => Some(word),
+            Err(error) => {
+                self.fault(format!("{prefix}{key}"), toml::de::Error::message(&error));
+                None
+            }
+        }
+    }
+
+    fn duration(&mut self, table: &Table, prefix: &str, key: &str) -> Option<u64> {
+        let parsed = table.get(key)?.as_str().and_then(duration_ms);
+        if parsed.is_none() {
+            self.fault(
+                format!("{prefix}{key}"),
+                "must be a duration such as \"500ms\", \"30s\", \"15m\", \"24h\" or \"2d\"",
+            );
+        }
+        parsed
+    }
+
+    fn whole(&mut self, table: &Table, key: &str) -> Option<u64> {
+        let number = table.get(key)?.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+        if number.is_none() {
+            self.fault(format!("limits.{key}"), "must be a whole number above 0");
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: u64 = 150_000;
+
+    #[test]
+    fn only_models_is_required() {
+        let agent = parse("models = [\"anthropic:claude-sonnet-4-5\"]", "ops", TIMEOUT).unwrap();
+        assert_eq!((agent.name.as_str(), agent.mode, agent.max_mode), ("ops", Mode::Normal, Mode::Yolo));
+        assert_eq!((agent.wait_ms, agent.decide_within_ms), (DAY_MS, DAY_MS));
+        assert_eq!((agent.limits.turns, agent.limits.tokens, agent.limits.wall_ms), (40, 400_000, 21_600_000));
+        assert!(agent.digest().is_ok());
+    }
+
+    #[test]
+    fn a_full_tool() {
+        let text = r#"
+            models = ["openai:gpt-5"]
+            [[tools]]
+            name = "deploy"
+            description = "Deploy a service."
+            kind = "execute"
+            permission = "ask"
+            timeout = "30s"
+            input_schema = { type = "object", properties = { env = { type = "string" } }, required = ["env"] }
+            http = { url = "https://tools.example.com/deploy" }
+            [[tools]]
+            builtin = "workspace.edit"
+        "#;
+        let agent = parse(text, "ops", TIMEOUT).unwrap();
+        assert_eq!(agent.tools[0].replay, Replay::Manual);
+        assert_eq!(agent.tools[0].input_schema["required"][0], "env");
+        assert_eq!((agent.tools[1].name.as_str(), agent.tools[1].replay), ("edit_file", Replay::Safe));
+    }
+
+    #[test]
+    fn all_faults_at_once_with_their_place() {
+        let text = r#"
+            models = ["gpt"]
+            mode = "yolo"
+            max_mode = "normal"
+            wiat = "24h"
+            decide_within = "5 minutes"
+            [limits]
+            turns = 0
+            [[policy.deny]]
+            tool = "x"
+            [[tools]]
+            name = "a b"
+            kind = "destroy"
+            timeout = "10h"
+            http = { url = "ftp://x" }
+            [[tools]]
+            builtin = "workspace.reed"
+        "#;
+        let faults = parse(text, "ops", TIMEOUT).unwrap_err();
+        let places: Vec<_> = faults.iter().map(|fault| fault.place.as_str()).collect();
+        for place in [
+            "wiat",
+            "policy",
+            "models[0]",
+            "mode",
+            "decide_within",
+            "limits.turns",
+            "tools[0].name",
+            "tools[0].kind",
+            "tools[0].timeout",
+            "tools[0].http.url",
+            "tools[1].builtin",
+        ] {
+            assert!(places.contains(&place), "{place} missing in {faults:#?}");
+        }
+    }
+
+    #[test]
+    fn a_syntax_error_has_its_line() {
+        let faults = parse("models = [\"a:b\"]\nmode = \n", "ops", TIMEOUT).unwrap_err();
+        assert_eq!(faults[0].place, "line 2");
+    }
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("30s", Some(30_000)),
+            ("500ms", Some(500)),
+            ("15m", Some(900_000)),
+            ("2d", Some(2 * DAY_MS)),
+            ("", None),
+            ("5", None),
+            ("s", None),
+            ("-1s", None),
+            ("1.5h", None),
+            ("1h30m", None),
+            ("99999999999999999999d", None),
+        ] {
+            assert_eq!(duration_ms(text), expected, "{text}");
+        }
+    }
+}

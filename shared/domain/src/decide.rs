@@ -1,0 +1,232 @@
+//! Judging an answer against the persisted request. Pure: what it accepts is then written under a
+//! condition that says the same once more (I6), so a race is settled by the store, not here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    ids::{Digest, Millis, Principal},
+    request::{DecisionKind, Request, RequestStatus, Settled},
+};
+
+/// Longest text that a person can give as an answer, a reason or a result, in bytes.
+pub const MAX_TEXT_BYTES: usize = 16 * 1024;
+
+/// A decision that can be stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// The call runs as it was shown.
+    Approve,
+    /// The call does not run.
+    Deny {
+        /// What the person said about it, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The answer to a question.
+    Answer {
+        /// The answer: a string, a number or a boolean.
+        answer: Value,
+        /// Whether the chosen option ends the run.
+        #[serde(default, skip_serializing_if = "crate::message::is_false")]
+        cancels: bool,
+    },
+    /// What becomes of a call whose outcome is not known.
+    Settle {
+        /// Which way.
+        resolution: Resolution,
+    },
+}
+
+/// The ways to settle a call whose outcome is not known (B6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// It did happen, and this was its result.
+    Result(String),
+    /// Run it again, accepting that it may then have run twice.
+    Retry,
+    /// Leave it; the model is told that nobody knows.
+    Abort,
+}
+
+/// An answer as a client gives it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Which decision.
+    pub decision: DecisionKind,
+    /// The digest of what the person saw.
+    #[serde(default)]
+    pub digest: Option<String>,
+    /// With `deny`: why.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// With `answer`: the answer. `null` is a missing answer; `false`, `0` and `""` are not.
+    #[serde(default)]
+    pub answer: Option<Value>,
+    /// With `settle`: which way.
+    #[serde(default)]
+    pub resolution: Option<Resolution>,
+}
+
+/// Why an answer is not taken. Each message says what to do.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// Not this person's to decide; to them it does not exist (A16).
+    #[error("there is no such request")]
+    NotFound,
+    /// Somebody was first.
+    #[error("this request is already decided")]
+    AlreadyDecided(Box<Settled>),
+    /// It is gone.
+    #[error("this request can no longer be decided: it is {}", .0.as_str())]
+    Gone(RequestStatus),
+    /// This decision is not one of those offered.
+    #[error("the decision {} is not on offer here; offered: {}", given.as_str(), names(offered))]
+    NotOffered {
+        /// What was given.
+        given: DecisionKind,
+        /// What is offered.
+        offered: Vec<DecisionKind>,
+    },
+    /// The digest is needed and missing.
+    #[error("send the request's `digest` along: it says what the person saw")]
+    DigestMissing,
+    /// The digest is of something else.
+    #[error("the digest sent is not that of the stored arguments; load the request again and show it anew")]
+    DigestMismatch,
+    /// The answer does not fit the question.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn names(kinds: &[DecisionKind]) -> String {
+    kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What became of `request` by `now`, if it can no longer be decided.
+///
+/// # Errors
+/// [`Refusal::AlreadyDecided`] or [`Refusal::Gone`].
+pub fn still_open(request: &Request, now: Millis) -> Result<(), Refusal> {
+    match (request.status, &request.decision) {
+        (RequestStatus::Decided, Some(settled)) => Err(Refusal::AlreadyDecided(Box::new(settled.clone()))),
+        (RequestStatus::Pending, _) if request.windows.is_decidable(now) => Ok(()),
+        (RequestStatus::Pending, _) => Err(Refusal::Gone(RequestStatus::Expired)),
+        (status @ (RequestStatus::Decided | RequestStatus::Expired | RequestStatus::Cancelled), _) => {
+            Err(Refusal::Gone(status))
+        }
+    }
+}
+
+/// Checks `answer`, given by `by` at `now`, against the stored `request`.
+///
+/// # Errors
+/// [`Refusal`], in this order: not theirs, no longer open, not on offer, digest, content.
+pub fn check(request: &Request, answer: &Answer, by: &Principal, now: Millis) -> Result<Decision, Refusal> {
+    if request.inbox != *by {
+        return Err(Refusal::NotFound);
+    }
+    still_open(request, now)?;
+    if !request.decisions.contains(&answer.decision) {
+        return Err(Refusal::NotOffered { given: answer.decision, offered: request.decisions.clone() });
+    }
+    let retries = matches!(answer.resolution, Some(Resolution::Retry));
+    check_digest(&request.digest, answer, retries)?;
+    let decision = match answer.decision {
+        DecisionKind::Approve => {
+            only(answer, &[])?;
+            Decision::Approve
+        }
+        DecisionKind::Deny => {
+            only(answer, &["reason"])?;
+            let reason = answer.reason.as_deref().map(|text| bounded("reason", text)).transpose()?;
+            Decision::Deny { reason }
+        }
+        DecisionKind::Answer => {
+            only(answer, &["answer"])?;
+            check_answer(request, answer)?
+        }
+        DecisionKind::Settle => {
+            only(answer, &["resolution"])?;
+            check_settlement(answer)?
+        }
+        given @ (DecisionKind::Edit | DecisionKind::Always | DecisionKind::Raise | DecisionKind::Stop) => {
+            return Err(Refusal::NotOffered { given, offered: request.decisions.clone() });
+        }
+    };
+    Ok(decision)
+}
+
+fn check_digest(stored: &Digest, answer: &Answer, retries: bool) -> Result<(), Refusal> {
+    let required = match answer.decision {
+        DecisionKind::Approve | DecisionKind::Edit | DecisionKind::Always => true,
+        DecisionKind::Settle => retries,
+        DecisionKind::Deny | DecisionKind::Answer | DecisionKind::Raise | DecisionKind::Stop => false,
+    };
+    match &answer.digest {
+        None if required => Err(Refusal::DigestMissing),
+        None => Ok(()),
+        Some(given) if given == stored.as_str() => Ok(()),
+        Some(_) => Err(Refusal::DigestMismatch),
+    }
+}
+
+/// A field that belongs to another decision is a contradiction, not noise.
+fn only(answer: &Answer, allowed: &[&str]) -> Result<(), Refusal> {
+    let given = [
+        ("reason", answer.reason.is_some()),
+        ("answer", answer.answer.is_some()),
+        ("resolution", answer.resolution.is_some()),
+    ];
+    for (field, present) in given {
+        if present && !allowed.contains(&field) {
+            let decision = answer.decision.as_str();
+            return Err(Refusal::Invalid(format!("`{field}` does not go with the decision {decision}; leave it out")));
+        }
+    }
+    Ok(())
+}
+
+fn bounded(what: &str, text: &str) -> Result<String, Refusal> {
+    if text.len() > MAX_TEXT_BYTES {
+        let size = text.len();
+        return Err(Refusal::Invalid(format!("the {what} has {size} bytes; at most {MAX_TEXT_BYTES} are taken")));
+    }
+    Ok(text.to_owned())
+}
+
+fn check_answer(request: &Request, answer: &Answer) -> Result<Decision, Refusal> {
+    let given = match &answer.answer {
+        None => return Err(Refusal::Invalid("send the `answer`".to_owned())),
+        Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => value,
+        Some(_) => return Err(Refusal::Invalid("the `answer` must be a string, a number or a boolean".to_owned())),
+    };
+    if let Value::String(text) = given {
+        bounded("answer", text)?;
+    }
+    let Some(question) = &request.question else {
+        return Err(Refusal::Invalid("the stored request has no question".to_owned()));
+    };
+    if let Some(option) = question.options.iter().find(|option| option.value == *given) {
+        return Ok(Decision::Answer { answer: given.clone(), cancels: option.cancels });
+    }
+    if question.allow_free_text {
+        return Ok(Decision::Answer { answer: given.clone(), cancels: false });
+    }
+    let values = question.options.iter().map(|option| option.value.to_string()).collect::<Vec<_>>().join(", ");
+    Err(Refusal::Invalid(format!("the answer must be exactly one of the options: {values}")))
+}
+
+fn check_settlement(answer: &Answer) -> Result<Decision, Refusal> {
+    let resolution = match &answer.resolution {
+        None => {
+            return Err(Refusal::Invalid("send the `resolution`: {\"result\": …}, \"retry\" or \"abort\"".to_owned()));
+        }
+        Some(Resolution::Result(text)) => Resolution::Result(bounded("result", text)?),
+        Some(resolution @ (Resolution::Retry | Resolution::Abort)) => resolution.clone(),
+    };
+    Ok(Decision::Settle { resolution })
+}

@@ -1,0 +1,138 @@
+//! The run item: what lists and sweeps need to know of a run without folding it.
+//!
+//! A projection of the fold, written in the transactions of the entries that change it. It decides
+//! nothing by itself, with one exception: its `due_at` is how a run that nothing drives is found
+//! again (I9).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::Mode,
+    entry::{FinalStatus, Outcome},
+    ids::{Digest, Millis, Principal, RunId},
+    json,
+    message::{Content, Usage},
+    next::{Next, next},
+    run::{Run, Status},
+};
+
+/// How long after a driver's deadline another may take its run, in milliseconds: what the clocks of
+/// two machines may differ by.
+pub const TAKEOVER_MARGIN_MS: u64 = 5_000;
+
+/// Longest title, in bytes.
+const TITLE_BYTES: usize = 120;
+
+/// What is known of a run without folding it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunItem {
+    /// Its name.
+    pub run_id: RunId,
+    /// Whose run it is.
+    pub owner: Principal,
+    /// The agent's name.
+    pub agent: String,
+    /// The digest of the agent's definition.
+    pub definition: Digest,
+    /// The beginning of its input.
+    pub title: String,
+    /// Where it stands.
+    pub status: Status,
+    /// Its mode.
+    pub mode: Mode,
+    /// The client's labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// When it was started.
+    pub created_at: Millis,
+    /// When this was last written.
+    pub updated_at: Millis,
+    /// When somebody must look at it, if ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Millis>,
+    /// Model replies.
+    pub turns: u32,
+    /// What they used.
+    pub usage: Usage,
+    /// Requests that wait.
+    pub pending: u32,
+    /// Index of the last reply's entry, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_reply: Option<u32>,
+    /// How it ended, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// How often the sweep woke it since it was last written.
+    #[serde(default)]
+    pub wakes: u32,
+}
+
+impl RunItem {
+    /// The item of `run` at `now`.
+    #[must_use]
+    pub fn of(run: &Run, now: Millis) -> Self {
+        let (status, due_at) = standing(run, now);
+        Self {
+            run_id: run.id.clone(),
+            owner: run.owner.clone(),
+            agent: run.agent.clone(),
+            definition: run.definition_digest.clone(),
+            title: title(run),
+            status,
+            mode: run.mode,
+            metadata: run.metadata.clone(),
+            created_at: run.created_at,
+            updated_at: run.updated_at,
+            due_at,
+            turns: u32::try_from(run.turns.len()).unwrap_or(u32::MAX),
+            usage: run.usage,
+            pending: u32::try_from(run.pending().count()).unwrap_or(u32::MAX),
+            last_reply: run.turns.last().map(|turn| turn.index),
+            outcome: run.outcome.clone(),
+            wakes: 0,
+        }
+    }
+}
+
+/// Where the run stands at `now`, and when somebody must look at it.
+#[must_use]
+pub fn standing(run: &Run, now: Millis) -> (Status, Option<Millis>) {
+    if let Some(outcome) = &run.outcome {
+        let status = match outcome.status {
+            FinalStatus::Completed => Status::Completed,
+            FinalStatus::Failed => Status::Failed,
+            FinalStatus::Cancelled => Status::Cancelled,
+        };
+        return (status, None);
+    }
+    if let Some(driver) = &run.driver {
+        return (Status::Running, Some(driver.until.plus(TAKEOVER_MARGIN_MS)));
+    }
+    let next = next(run, now);
+    let due_at = match &next {
+        Next::Rest { open, until } if open.is_empty() => *until,
+        Next::Rest { .. } | Next::Dispatch(_) | Next::Await | Next::CallModel | Next::Expire(_) | Next::Finish(_) => {
+            Some(now)
+        }
+    };
+    let status = if run.paused && run.cancel.is_none() {
+        Status::Paused
+    } else if !next.is_work() && run.pending().next().is_some() {
+        Status::Waiting
+    } else {
+        Status::Queued
+    };
+    (status, due_at)
+}
+
+fn title(run: &Run) -> String {
+    let said = run.messages.first().into_iter().flat_map(|message| &message.content);
+    let first = said.filter_map(|content| match content {
+        Content::Text { text } => text.trim().lines().next(),
+        Content::Image { .. } => None,
+    });
+    let line = first.into_iter().next().unwrap_or_default();
+    json::cut(line, TITLE_BYTES).to_owned()
+}

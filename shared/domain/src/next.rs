@@ -1,0 +1,196 @@
+//! What a run does next.
+//!
+//! One fixed order of questions, each about the folded state and the time. It never does anything;
+//! the engine performs the answer, appends what happened, and asks again.
+
+use crate::{
+    entry::{FinalStatus, Opened, Outcome},
+    ids::{CallKey, Millis, RequestKey},
+    message::StopReason,
+    plan::MAX_RUNNING,
+    request::{DecisionKind, RequestKind},
+    run::{AskWhy, CallState, Run},
+    windows::Windows,
+};
+
+/// Requests of one run that are open at once; more calls that ask wait their turn. Bounded by what
+/// one transaction can hold (100 items).
+pub const MAX_OPEN_REQUESTS: usize = 64;
+/// Bytes of arguments that one suspension opens requests for, at most; one request is always
+/// opened. Bounded by what one transaction can hold (4 MB).
+const MAX_OPENED_BYTES: usize = 1024 * 1024;
+/// Panics without progress after which a run fails.
+const MAX_PANICS: u32 = 5;
+/// Unexplained deaths of drivers without progress after which a run fails...
+const MAX_DEATHS: u32 = 10;
+/// ...if they took at least this long, in milliseconds.
+const MIN_DYING_MS: u64 = 10 * 60 * 1000;
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Announce and start these calls.
+    Dispatch(Vec<CallKey>),
+    /// Calls are running: take their results.
+    Await,
+    /// Ask the model, with everything that is in the journal.
+    CallModel,
+    /// These requests can no longer be decided: say so.
+    Expire(Vec<RequestKey>),
+    /// The run is over.
+    Finish(Outcome),
+    /// All that is left now is to wait: for a decision, a message, a timer, or nothing at all.
+    Rest {
+        /// Requests to open first.
+        open: Vec<Opened>,
+        /// When to look again even if nothing happens.
+        until: Option<Millis>,
+    },
+}
+
+impl Next {
+    /// Whether a driver is needed for this.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        match self {
+            Self::Rest { open, .. } => !open.is_empty(),
+            Self::Dispatch(_) | Self::Await | Self::CallModel | Self::Expire(_) | Self::Finish(_) => true,
+        }
+    }
+}
+
+/// What `run` does next at `now`.
+#[must_use]
+pub fn next(run: &Run, now: Millis) -> Next {
+    if run.outcome.is_some() {
+        return Next::Rest { open: Vec::new(), until: None };
+    }
+    let running = run.open_calls().filter(|call| matches!(call.state, CallState::Running { .. })).count();
+    if let Some(cancel) = &run.cancel {
+        if running > 0 {
+            return Next::Await;
+        }
+        let (by, why) = (Some(cancel.by.clone()), cancel.why.clone());
+        return Next::Finish(Outcome { status: FinalStatus::Cancelled, why, by, unknown_calls: unknown_calls(run) });
+    }
+    let late: Vec<_> =
+        run.pending().filter(|(_, request)| !request.windows.is_decidable(now)).map(|(key, _)| key).collect();
+    if !late.is_empty() {
+        return Next::Expire(late);
+    }
+    if let Some(why) = crash_loop(run, now) {
+        return fail(run, why);
+    }
+    let timer = run.pending().map(|(_, request)| request.windows.expires_at()).min();
+    if run.paused {
+        return if running > 0 { Next::Await } else { Next::Rest { open: Vec::new(), until: timer } };
+    }
+    let ready = run.open_calls().filter(|call| call.state == CallState::Ready).map(|call| call.key);
+    let ready: Vec<_> = ready.take(MAX_RUNNING.saturating_sub(running)).collect();
+    if !ready.is_empty() {
+        return Next::Dispatch(ready);
+    }
+    if running > 0 {
+        return Next::Await;
+    }
+    let open = to_open(run, now);
+    if !open.is_empty() || timer.is_some() {
+        return Next::Rest { open, until: timer };
+    }
+    conversation(run, now)
+}
+
+/// No call is open: the model's turn, or the end.
+fn conversation(run: &Run, now: Millis) -> Next {
+    if let Some(why) = &run.trouble.gave_up {
+        return fail(run, format!("the model call failed: {why}"));
+    }
+    let replied = match run.turns.last() {
+        None => false,
+        Some(turn) => {
+            let unseen = run.messages.iter().any(|message| message.index >= turn.seen);
+            turn.calls.is_empty() && !unseen && turn.stop != StopReason::Pause
+        }
+    };
+    if let (true, Some(turn)) = (replied, run.turns.last()) {
+        let why = turn.stop.as_str().to_owned();
+        return Next::Finish(Outcome { status: FinalStatus::Completed, why, by: None, unknown_calls: vec![] });
+    }
+    if let Some(why) = exhausted(run, now) {
+        return fail(run, why);
+    }
+    match run.trouble.retry_at {
+        Some(at) if now < at => Next::Rest { open: Vec::new(), until: Some(at) },
+        Some(_) | None => Next::CallModel,
+    }
+}
+
+fn fail(run: &Run, why: String) -> Next {
+    Next::Finish(Outcome { status: FinalStatus::Failed, why, by: None, unknown_calls: unknown_calls(run) })
+}
+
+/// The ceiling that is reached, in words, if one is.
+fn exhausted(run: &Run, now: Millis) -> Option<String> {
+    let limits = &run.definition.limits;
+    let turns = u32::try_from(run.turns.len()).unwrap_or(u32::MAX);
+    if turns >= limits.turns {
+        return Some(format!("the limit of {} turns is reached", limits.turns));
+    }
+    let tokens =
+        run.usage.input_tokens + run.usage.output_tokens + run.usage.cache_read_tokens + run.usage.cache_write_tokens;
+    if tokens >= limits.tokens {
+        return Some(format!("the limit of {} tokens is reached", limits.tokens));
+    }
+    let worked = run.worked_ms + run.driver.as_ref().map_or(0, |driver| now.since(driver.since));
+    if worked >= limits.wall_ms {
+        return Some(format!("the limit of {} ms of work is reached", limits.wall_ms));
+    }
+    None
+}
+
+fn crash_loop(run: &Run, now: Millis) -> Option<String> {
+    let deaths = &run.deaths;
+    if deaths.panics >= MAX_PANICS {
+        return Some(format!("the step crashed {} times in a row after entry {}", deaths.panics, run.len - 1));
+    }
+    let lasted = deaths.since.map_or(0, |since| now.since(since));
+    if deaths.unexplained >= MAX_DEATHS && lasted >= MIN_DYING_MS {
+        return Some(format!("the step died {} times in a row after entry {}", deaths.unexplained, run.len - 1));
+    }
+    None
+}
+
+/// Calls of which it is not known what they did.
+fn unknown_calls(run: &Run) -> Vec<CallKey> {
+    let unknown = run.open_calls().filter(|call| match &call.state {
+        CallState::Unknown { .. } => true,
+        CallState::Pending { .. } | CallState::Ready => call.attempts > 0,
+        CallState::Asking(_) | CallState::Running { .. } | CallState::Done(_) => false,
+    });
+    unknown.map(|call| call.key).collect()
+}
+
+/// The requests to open: as many as there is room for, in the order of the calls.
+fn to_open(run: &Run, now: Millis) -> Vec<Opened> {
+    let room = MAX_OPEN_REQUESTS.saturating_sub(run.pending().count());
+    let windows = Windows::open(&run.definition, now);
+    let asking = run.open_calls().filter_map(|call| {
+        let kind = match &call.state {
+            CallState::Asking(AskWhy::Approval { .. }) => RequestKind::Approval,
+            CallState::Asking(AskWhy::Question) => RequestKind::Question,
+            CallState::Unknown { .. } => RequestKind::Uncertain,
+            CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
+                return None;
+            }
+        };
+        let bytes = call.raw_arguments(run).map_or(0, str::len);
+        Some((bytes, Opened { call: call.key, kind, windows, decisions: DecisionKind::offered(kind) }))
+    });
+    let mut opened_bytes = 0_usize;
+    let fitting = asking.take(room).take_while(|(bytes, _)| {
+        let fits = opened_bytes == 0 || opened_bytes + bytes <= MAX_OPENED_BYTES;
+        opened_bytes += bytes.max(&1);
+        fits
+    });
+    fitting.map(|(_, opened)| opened).collect()
+}

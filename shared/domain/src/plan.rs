@@ -1,0 +1,220 @@
+//! What becomes of the calls of a reply, decided before the reply is stored.
+//!
+//! The plan of each call goes into the same entry as the reply, so a stored reply always says which
+//! of its calls have been announced (I2) and which wait for whom. This is the only caller of
+//! [`policy::authorize`].
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    agent::{Definition, Mode, Target, ToolDef},
+    builtin::Builtin,
+    entry::Replanned,
+    ids::{Digest, Principal, RunId},
+    json::{self, CanonicalError},
+    message::ReplyBlock,
+    policy::{self, Verdict},
+    run::{AskWhy, CallState, Run},
+};
+
+/// Largest arguments of a call, in bytes of canonical text.
+pub const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
+/// Calls of one run that run at once.
+pub const MAX_RUNNING: usize = 16;
+
+/// What becomes of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "plan", rename_all = "snake_case")]
+pub enum Plan {
+    /// It runs, and this entry announces its first attempt.
+    Start,
+    /// It runs when there is room and time.
+    Allow,
+    /// It waits for a person.
+    Ask {
+        /// Why.
+        reason: String,
+    },
+    /// It is a question to a person.
+    Question,
+    /// It does not run.
+    Deny {
+        /// Why.
+        because: String,
+    },
+    /// It cannot run.
+    Invalid {
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// A question as the agent asked it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// The question.
+    pub question: String,
+    /// The answers on offer.
+    #[serde(default)]
+    pub options: Vec<Choice>,
+    /// Whether any other text is an answer too. Without options it is by default.
+    pub allow_free_text: bool,
+}
+
+/// An answer on offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What the model is told: a string, a number or a boolean.
+    pub value: Value,
+    /// What the person reads, if it is not the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Whether choosing it ends the run.
+    #[serde(default, skip_serializing_if = "crate::message::is_false")]
+    pub cancels: bool,
+}
+
+impl Question {
+    /// Reads the arguments of an `ask_user` call.
+    ///
+    /// # Errors
+    /// What is wrong with them, for the model.
+    pub fn read(arguments: &Value) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Asked {
+            question: String,
+            #[serde(default)]
+            options: Vec<Choice>,
+            allow_free_text: Option<bool>,
+        }
+        let asked: Asked = serde_json::from_value(arguments.clone()).map_err(|error| error.to_string())?;
+        let allow_free_text = asked.allow_free_text.unwrap_or(asked.options.is_empty());
+        if asked.question.trim().is_empty() {
+            return Err("the question is empty".to_owned());
+        }
+        if asked.options.is_empty() && !allow_free_text {
+            return Err("a question without options must allow free text: nobody could answer it".to_owned());
+        }
+        for (i, option) in asked.options.iter().enumerate() {
+            if asked.options[..i].iter().any(|earlier| earlier.value == option.value) {
+                return Err(format!("the option {} is offered twice", option.value));
+            }
+        }
+        Ok(Self { question: asked.question, options: asked.options, allow_free_text })
+    }
+}
+
+/// The arguments that would run, from the text that the model gave: an object in canonical form.
+/// No text at all is an empty object. What is shown, hashed and run is this value (case 8).
+///
+/// # Errors
+/// What is wrong with them, for the model.
+pub fn arguments(raw: &str) -> Result<Value, String> {
+    let raw = if raw.trim().is_empty() { "{}" } else { raw };
+    let value: Value = serde_json::from_str(&json::well_formed(raw))
+        .map_err(|error| format!("the arguments are not valid JSON ({error}); send one JSON object"))?;
+    if !value.is_object() {
+        return Err("the arguments are not a JSON object; send one".to_owned());
+    }
+    let text = json::canonical(&value).map_err(|error| error.to_string())?;
+    if text.len() > MAX_ARGUMENT_BYTES {
+        return Err(format!("the arguments have {} bytes; at most {MAX_ARGUMENT_BYTES} are taken", text.len()));
+    }
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// One key for "the same call" (E8): a digest over owner, run, tool and arguments.
+///
+/// # Errors
+/// As [`json::canonical`]; never for what [`arguments`] returned.
+pub fn call_digest(owner: &Principal, run: &RunId, tool: &str, arguments: &Value) -> Result<Digest, CanonicalError> {
+    let fields = serde_json::json!([owner.tenant, owner.subject, run.as_str(), tool, arguments]);
+    json::digest("dormouse.call.v1", &fields)
+}
+
+/// What the planner must know from outside the journal.
+pub trait Circumstances {
+    /// Checks `arguments` against the tool's schema; the error is for the model.
+    ///
+    /// # Errors
+    /// Where and how they don't fit.
+    fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String>;
+    /// Whether a call of this tool, started now, fits the driver's remaining time.
+    fn fits(&self, tool: &ToolDef) -> bool;
+}
+
+/// Plans the calls of a reply, in order.
+#[must_use]
+pub fn plan_reply(run: &Run, content: &[ReplyBlock], outside: &dyn Circumstances) -> Vec<Plan> {
+    let may_start = !run.paused && run.cancel.is_none();
+    let mut started = 0;
+    let mut plans = Vec::new();
+    for block in content {
+        let (name, raw) = match block {
+            ReplyBlock::ToolCall { name, arguments, .. } => (name, arguments),
+            ReplyBlock::Text { .. } | ReplyBlock::Reasoning { .. } | ReplyBlock::Opaque { .. } => continue,
+        };
+        let plan = plan_call(&run.definition, run.mode, name, raw, outside);
+        plans.push(match (&plan, run.definition.tool(name)) {
+            (Plan::Allow, Some(tool)) if may_start && started < MAX_RUNNING && outside.fits(tool) => {
+                started += 1;
+                Plan::Start
+            }
+            _ => plan,
+        });
+    }
+    plans
+}
+
+fn plan_call(definition: &Definition, mode: Mode, name: &str, raw: &str, outside: &dyn Circumstances) -> Plan {
+    let Some(tool) = definition.tool(name) else {
+        let names = definition.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>().join(", ");
+        let name = json::cut(name, 80);
+        return Plan::Invalid { problem: format!("there is no tool {name:?}; the tools are: {names}") };
+    };
+    let checked = arguments(raw).and_then(|value| outside.validate(tool, &value).map(|()| value));
+    let value = match checked {
+        Ok(value) => value,
+        Err(problem) => return Plan::Invalid { problem },
+    };
+    if tool.target == Target::Builtin(Builtin::AskUser) {
+        return match Question::read(&value) {
+            Ok(_) => judge(tool, mode, Plan::Question),
+            Err(problem) => Plan::Invalid { problem },
+        };
+    }
+    judge(tool, mode, Plan::Allow)
+}
+
+/// The plan of a valid call: `allowed` if policy allows it. A question asks in any case, so policy
+/// can only refuse it.
+fn judge(tool: &ToolDef, mode: Mode, allowed: Plan) -> Plan {
+    let ruling = policy::authorize(tool, mode);
+    match (ruling.verdict, allowed) {
+        (Verdict::Deny, _) => Plan::Deny { because: ruling.reason },
+        (Verdict::Ask, Plan::Allow) => Plan::Ask { reason: ruling.reason },
+        (Verdict::Allow | Verdict::Ask, allowed) => allowed,
+    }
+}
+
+/// New plans for the calls that have neither run nor been asked about, under another mode. Open
+/// requests are not touched: a change of mode never decides one.
+#[must_use]
+pub fn replan(run: &Run, mode: Mode) -> Vec<Replanned> {
+    let open = run.turns.last().into_iter().flat_map(|turn| &turn.calls);
+    open.filter_map(|call| {
+        let untouched = match &call.state {
+            CallState::Ready => call.attempts == 0 && !call.approved,
+            CallState::Asking(AskWhy::Approval { .. }) => true,
+            CallState::Asking(AskWhy::Question)
+            | CallState::Pending { .. }
+            | CallState::Running { .. }
+            | CallState::Unknown { .. }
+            | CallState::Done(_) => false,
+        };
+        let tool = run.definition.tool(&call.tool).filter(|_| untouched)?;
+        Some(Replanned { call: call.key, plan: judge(tool, mode, Plan::Allow) })
+    })
+    .collect()
+}

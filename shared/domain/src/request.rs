@@ -1,0 +1,226 @@
+//! Requests: what only a person, or another system, can settle.
+//!
+//! [`Request`] is the persisted form against which an answer is checked. It is made by one
+//! function, [`build`], from the stored call, never from model prose (C3).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    decide::Decision,
+    entry::Opened,
+    ids::{CallKey, Digest, Millis, Principal, RequestId, RequestKey},
+    json,
+    plan::{self, Question},
+    run::{AskWhy, Call, CallState, Run},
+    windows::Windows,
+};
+
+/// What is asked (B5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// May this call run?
+    Approval,
+    /// A question of the agent's.
+    Question,
+    /// It is not known what a call did: what now?
+    Uncertain,
+    /// A ceiling is reached: raise it or stop?
+    Budget,
+    /// Another system will say.
+    External,
+}
+
+/// What can be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionKind {
+    /// The call runs as it was shown.
+    Approve,
+    /// The call does not run.
+    Deny,
+    /// The call runs with other arguments.
+    Edit,
+    /// The call runs, and its like from now on.
+    Always,
+    /// The answer to a question.
+    Answer,
+    /// What becomes of a call whose outcome is not known.
+    Settle,
+    /// A ceiling is raised.
+    Raise,
+    /// The run ends.
+    Stop,
+}
+
+impl DecisionKind {
+    /// The decision's name in a body.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Deny => "deny",
+            Self::Edit => "edit",
+            Self::Always => "always",
+            Self::Answer => "answer",
+            Self::Settle => "settle",
+            Self::Raise => "raise",
+            Self::Stop => "stop",
+        }
+    }
+
+    /// What can be decided about a request of this kind.
+    #[must_use]
+    pub fn offered(kind: RequestKind) -> Vec<Self> {
+        match kind {
+            RequestKind::Approval => vec![Self::Approve, Self::Deny],
+            RequestKind::Question => vec![Self::Answer],
+            RequestKind::Uncertain => vec![Self::Settle],
+            RequestKind::Budget => vec![Self::Raise, Self::Stop],
+            RequestKind::External => vec![],
+        }
+    }
+}
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestStatus {
+    /// It waits.
+    Pending,
+    /// Somebody decided it.
+    Decided,
+    /// Nobody decided it in time.
+    Expired,
+    /// Its run ended first.
+    Cancelled,
+}
+
+impl RequestStatus {
+    /// The status as it is stored and shown.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Decided => "decided",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The decision that stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// What was decided.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// By whom.
+    pub by: Principal,
+    /// When.
+    pub at: Millis,
+}
+
+/// A request as it is persisted, shown and decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its name.
+    pub id: RequestId,
+    /// The call that waits for it.
+    pub call: CallKey,
+    /// What is asked.
+    pub kind: RequestKind,
+    /// Where it stands.
+    pub status: RequestStatus,
+    /// Who may decide it.
+    pub inbox: Principal,
+    /// The tool of the call.
+    pub tool: String,
+    /// One line that says what would run, made from the arguments.
+    pub summary: String,
+    /// The arguments that would run, in canonical form.
+    pub arguments: Value,
+    /// Digest of owner, run, tool and arguments: what a person approves.
+    pub digest: Digest,
+    /// Whether the tool changes anything.
+    pub mutates: bool,
+    /// The question, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
+    /// What can be decided.
+    pub decisions: Vec<DecisionKind>,
+    /// Why it asks.
+    pub reasons: Vec<String>,
+    /// The agents through which it comes, outermost first.
+    pub agents: Vec<String>,
+    /// When it was opened.
+    pub opened_at: Millis,
+    /// Until when.
+    pub windows: Windows,
+    /// The decision that stands, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Settled>,
+}
+
+/// The request that `opened` opens as number `ordinal` of entry `index`, written at `at`. `None` if
+/// the call is not one of the run's or its arguments cannot be read, which `next` never asks for.
+#[must_use]
+pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -> Option<Request> {
+    let call = run.call(opened.call)?;
+    let tool = run.definition.tool(&call.tool)?;
+    let arguments = plan::arguments(call.raw_arguments(run)?).ok()?;
+    let digest = plan::call_digest(&run.owner, &run.id, &call.tool, &arguments).ok()?;
+    Some(Request {
+        id: RequestId { run: run.id.clone(), key: RequestKey::new(index, ordinal) },
+        call: opened.call,
+        kind: opened.kind,
+        status: RequestStatus::Pending,
+        inbox: run.owner.clone(),
+        tool: call.tool.clone(),
+        summary: summary(&call.tool, &arguments),
+        digest,
+        mutates: tool.kind.mutates(),
+        question: match opened.kind {
+            RequestKind::Question => Question::read(&arguments).ok(),
+            RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => None,
+        },
+        arguments,
+        decisions: opened.decisions.clone(),
+        reasons: reasons(call),
+        agents: vec![run.agent.clone()],
+        opened_at: at,
+        windows: opened.windows,
+        decision: None,
+    })
+}
+
+fn reasons(call: &Call) -> Vec<String> {
+    match &call.state {
+        CallState::Asking(AskWhy::Approval { reason }) => vec![reason.clone()],
+        CallState::Asking(AskWhy::Question) => vec!["the agent asks".to_owned()],
+        CallState::Unknown { why, attempt } => {
+            vec![format!("it is not known what attempt {attempt} did: {why}")]
+        }
+        CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => vec![],
+    }
+}
+
+/// Longest summary, in bytes.
+const SUMMARY_BYTES: usize = 300;
+
+/// One line that shows a call: `tool(name: value, …)`. Control characters are escaped by JSON;
+/// what is too long ends in `…`.
+#[must_use]
+pub fn summary(tool: &str, arguments: &Value) -> String {
+    let inner = match arguments.as_object() {
+        Some(map) => map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join(", "),
+        None => arguments.to_string(),
+    };
+    let line = format!("{tool}({inner})");
+    let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if line.len() <= SUMMARY_BYTES {
+        return line;
+    }
+    format!("{}…", json::cut(&line, SUMMARY_BYTES))
+}

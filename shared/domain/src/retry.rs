@@ -1,0 +1,81 @@
+//! What follows a failed model call. Pure: the backoff's position is in the journal, so it survives
+//! any number of suspensions (B10).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{entry::Fact, ids::Millis, json, run::Run};
+
+/// Kinds of failure of a model call, by what helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The provider has no capacity: try again later, or another model.
+    Overloaded,
+    /// Too many requests: try again later.
+    RateLimited,
+    /// It took too long, or the connection broke: try again.
+    Network,
+    /// The provider failed: try again.
+    Server,
+    /// The provider refuses the request as it is: trying again is useless, another model may do.
+    Rejected,
+    /// The credentials are missing or refused: another provider may do.
+    Auth,
+    /// The reply could not be read: try again.
+    BadReply,
+}
+
+impl FailureClass {
+    /// Whether the same call can succeed later.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::Overloaded | Self::RateLimited | Self::Network | Self::Server | Self::BadReply => true,
+            Self::Rejected | Self::Auth => false,
+        }
+    }
+}
+
+/// A failed model call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind.
+    pub class: FailureClass,
+    /// What the provider or the network said.
+    pub message: String,
+    /// How long the provider asks to wait, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// Attempts in a row at one model.
+const ATTEMPTS: u32 = 5;
+/// First backoff; each further one is four times as long.
+const FIRST_BACKOFF_MS: u64 = 2_000;
+/// Longest wait that a provider can ask for before the call counts as failed for good.
+const LONGEST_WAIT_MS: u64 = 15 * 60 * 1000;
+
+/// The entry that records `failure` of the model call that `run` was about to make, and says what
+/// comes next: the same model after a wait, the next one at once, or the end.
+#[must_use]
+pub fn after(run: &Run, failure: &Failure, now: Millis) -> Fact {
+    let attempt = run.trouble.attempts + 1;
+    let current = run.trouble.model;
+    let exponent = run.trouble.attempts.min(8);
+    let backoff = FIRST_BACKOFF_MS.saturating_mul(4_u64.saturating_pow(exponent)).min(LONGEST_WAIT_MS);
+    let wait = failure.retry_after_ms.unwrap_or(0).max(backoff);
+    let again = failure.class.is_retryable() && attempt < ATTEMPTS && wait <= LONGEST_WAIT_MS;
+    let has_next = (current as usize + 1) < run.definition.models.len();
+    let (retry_at, next_model) = match (again, has_next) {
+        (true, _) => (Some(now.plus(wait)), current),
+        (false, true) => (Some(now), current + 1),
+        (false, false) => (None, current),
+    };
+    Fact::ModelFailed {
+        model: run.model().clone(),
+        class: failure.class,
+        message: json::cut(&failure.message, 2_000).to_owned(),
+        attempt,
+        retry_at,
+        next_model,
+    }
+}

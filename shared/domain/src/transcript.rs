@@ -1,0 +1,186 @@
+//! The message list that a model reads: a pure function of the journal.
+//!
+//! What holds for every journal, each a property test: every call has exactly one result; all
+//! results of a turn stand in the single next user message, before any text; text that arrived
+//! while the model was thinking comes after that turn's results; there is no blank text block; ids
+//! are unique and legal; and a later prompt begins with every earlier one (I10).
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use crate::{
+    agent::ToolDef,
+    ids::CallKey,
+    message::{Content, ModelRef, ReplyBlock},
+    request::RequestKind,
+    run::{Call, CallState, Ending, Run, Turn},
+};
+
+/// What a model is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt<'a> {
+    /// The system prompt, possibly empty.
+    pub system: &'a str,
+    /// The tools.
+    pub tools: &'a [ToolDef],
+    /// The conversation; it begins with a user message.
+    pub messages: Vec<Message<'a>>,
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message<'a> {
+    /// Results and what people said.
+    User(Vec<UserBlock<'a>>),
+    /// A reply.
+    Assistant {
+        /// The model whose reply it is; `raw` parts mean something to its provider only.
+        model: &'a ModelRef,
+        /// The reply's blocks.
+        blocks: Vec<AssistantBlock<'a>>,
+    },
+}
+
+/// A block of a user message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UserBlock<'a> {
+    /// The result of a call.
+    Result {
+        /// The call's id on the wire.
+        id: &'a str,
+        /// The result, never empty, never blank.
+        content: Vec<Cow<'a, Content>>,
+        /// Whether it is a failure.
+        is_error: bool,
+    },
+    /// What a person said, never blank.
+    Said(&'a Content),
+}
+
+/// A block of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AssistantBlock<'a> {
+    /// A call, under its id on the wire.
+    Call {
+        /// The id: the model's own where `block` has the same.
+        id: &'a str,
+        /// The call's block, a [`ReplyBlock::ToolCall`].
+        block: &'a ReplyBlock,
+    },
+    /// Anything else.
+    Plain(&'a ReplyBlock),
+}
+
+/// The prompt that the journal so far makes.
+#[must_use]
+pub fn prompt(run: &Run) -> Prompt<'_> {
+    let mut messages = Vec::with_capacity(run.turns.len() * 2 + 1);
+    let mut said = run.messages.iter().peekable();
+    let mut user: Vec<UserBlock<'_>> = Vec::new();
+    for turn in &run.turns {
+        while let Some(message) = said.next_if(|message| message.index < turn.seen) {
+            user.extend(message.content.iter().filter(|content| !content.is_blank()).map(UserBlock::Said));
+        }
+        let blocks = assistant(turn);
+        if blocks.is_empty() {
+            continue; // a reply without content leaves nothing to replay: the user's side goes on
+        }
+        if !user.is_empty() {
+            messages.push(Message::User(std::mem::take(&mut user)));
+        }
+        messages.push(Message::Assistant { model: &turn.model, blocks });
+        user.extend(turn.calls.iter().map(result));
+    }
+    for message in said {
+        user.extend(message.content.iter().filter(|content| !content.is_blank()).map(UserBlock::Said));
+    }
+    if !user.is_empty() {
+        messages.push(Message::User(user));
+    }
+    Prompt { system: &run.definition.system, tools: &run.definition.tools, messages }
+}
+
+fn assistant(turn: &Turn) -> Vec<AssistantBlock<'_>> {
+    let mut calls = turn.calls.iter();
+    let blocks = turn.content.iter().filter_map(|block| match block {
+        ReplyBlock::Text { text, .. } if text.trim().is_empty() => None,
+        ReplyBlock::ToolCall { .. } => calls.next().map(|call| AssistantBlock::Call { id: &call.wire_id, block }),
+        ReplyBlock::Text { .. } | ReplyBlock::Reasoning { .. } | ReplyBlock::Opaque { .. } => {
+            Some(AssistantBlock::Plain(block))
+        }
+    });
+    blocks.collect()
+}
+
+/// What stands for a result that says nothing (case 47).
+const NO_OUTPUT: &str = "(no output)";
+
+fn result(call: &Call) -> UserBlock<'_> {
+    let (content, is_error) = match &call.state {
+        CallState::Done(ending) => ending_content(ending),
+        // `next` asks no model while a call is open, so nobody reads this; it names the truth anyway.
+        CallState::Ready
+        | CallState::Asking(_)
+        | CallState::Pending { .. }
+        | CallState::Running { .. }
+        | CallState::Unknown { .. } => (vec![text("This call has no result yet.".to_owned())], true),
+    };
+    UserBlock::Result { id: &call.wire_id, content, is_error }
+}
+
+fn text<'a>(text: String) -> Cow<'a, Content> {
+    Cow::Owned(Content::Text { text })
+}
+
+/// What a model reads of how a call ended, and whether it is a failure. A call that was not run
+/// says so in one line, and why (C7).
+fn ending_content(ending: &Ending) -> (Vec<Cow<'_, Content>>, bool) {
+    let line = match ending {
+        Ending::Returned { content, is_error } => {
+            let shown: Vec<_> = content.iter().filter(|part| !part.is_blank()).map(Cow::Borrowed).collect();
+            let shown = if shown.is_empty() { vec![text(NO_OUTPUT.to_owned())] } else { shown };
+            return (shown, *is_error);
+        }
+        Ending::Answered { answer } => {
+            let answer = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+            let shown = if answer.trim().is_empty() { format!("(the person answered {answer:?})") } else { answer };
+            return (vec![text(shown)], false);
+        }
+        Ending::Settled { result } => {
+            let shown = if result.trim().is_empty() { NO_OUTPUT } else { result };
+            return (vec![text(format!("A person recorded this result: {shown}"))], false);
+        }
+        Ending::NotSent { why } => format!("Not run: the tool could not be reached ({why})."),
+        Ending::Denied { because } => format!("Not run: refused by policy; {because}."),
+        Ending::Invalid { problem } => format!("Not run: {problem}"),
+        Ending::Declined { reason: Some(reason) } if !reason.trim().is_empty() => {
+            format!("Not run: a person declined this call and said: {reason}")
+        }
+        Ending::Declined { .. } => "Not run: a person declined this call.".to_owned(),
+        Ending::Expired { kind: RequestKind::Question } => "Not answered: nobody answered in time.".to_owned(),
+        Ending::Expired { kind: RequestKind::Uncertain } => {
+            "Outcome unknown: the call may have run, and nobody said in time what it did.".to_owned()
+        }
+        Ending::Expired { kind: RequestKind::Approval | RequestKind::Budget | RequestKind::External } => {
+            "Not run: the request for approval expired.".to_owned()
+        }
+        Ending::Abandoned => "Outcome unknown: the call may have run; a person chose to leave it.".to_owned(),
+        Ending::GaveUp { why } => format!("Outcome unknown after the last attempt: {why}."),
+        Ending::Cancelled => "Not run: the run was cancelled.".to_owned(),
+    };
+    (vec![text(line)], true)
+}
+
+/// The id under which a call stands on the wire: the model's own if it is unique in the run and
+/// legal for every provider (`[a-zA-Z0-9_-]{1,64}`), else one of ours (cases 46 and 48).
+pub(crate) fn wire_id(given: &str, key: CallKey, taken: &BTreeSet<String>) -> String {
+    let legal =
+        (1..=64).contains(&given.len()) && given.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if legal && !taken.contains(given) {
+        return given.to_owned();
+    }
+    let mut id = format!("call_{}_{}", key.entry, key.ordinal);
+    while taken.contains(&id) {
+        id.push('x');
+    }
+    id
+}

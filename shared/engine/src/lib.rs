@@ -1,0 +1,3 @@
+//! The engine: ports to the world, and the one loop that drives a run. It knows no AWS.
+
+pub mod ports;

@@ -1,0 +1,41 @@
+//! Time, names, agents and the queue.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use dormouse_domain::{Definition, Millis, RunId};
+
+/// The time.
+pub trait Clock: Send + Sync {
+    /// Now, since the Unix epoch.
+    fn now(&self) -> Millis;
+}
+
+/// New names.
+pub trait Ids: Send + Sync {
+    /// 128 bits that nobody drew before; those of version 7 UUIDs, so that runs sort by start.
+    fn fresh(&self) -> u128;
+}
+
+/// The agents that new runs can be started of.
+pub trait Agents: Send + Sync {
+    /// The agent of this name, as its file says now.
+    fn get(&self, name: &str) -> Option<Arc<Definition>>;
+    /// All names, sorted.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A message that could not be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("the queue is unavailable: {0}")]
+pub struct QueueError(pub String);
+
+/// The queue of wake messages: "look at this run". A message carries no state, and may be lost,
+/// doubled or late; the store's `due_at` is what makes that harmless.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Sends a wake for `run`, to be delivered after `delay` (SQS: at most 15 minutes).
+    async fn wake(&self, run: &RunId, delay: Duration) -> Result<(), QueueError>;
+    /// Sends a wake for each of `runs` at once; returns those that could not be sent.
+    async fn wake_all(&self, runs: &[RunId]) -> Vec<RunId>;
+}
