@@ -1,0 +1,162 @@
+//! What an owner does to a run from outside: speak, pause, resume, cancel, change the mode.
+
+use dormouse_domain::{Fact, Mode, Principal, Run, RunId, entry::FinalStatus, message::Content, plan, run::Status};
+use serde::{Deserialize, Serialize};
+
+use crate::{Engine, IdempotencyKey, amend::Amendment, error::Problem};
+
+/// What a change led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The run.
+    pub run_id: RunId,
+    /// Where it stands now.
+    pub status: Status,
+    /// What the change does and what it does not, in words.
+    pub note: String,
+}
+
+impl Engine {
+    /// Adds a message. A run that works reads it with its next model call; one that waits, after
+    /// what it waits for; one that ended goes on with it, unless it was cancelled (D12).
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub async fn add_message(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        content: Vec<Content>,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Changed, Problem> {
+        if content.iter().all(Content::is_blank) {
+            return Err(Problem::Invalid("the message is empty".to_owned()));
+        }
+        self.change(by, run_id, key, "the agent reads the message with its next model call", |run| {
+            if run.cancel.is_some() {
+                return Err(Problem::WrongState("the run was cancelled, which is final; start a new one".to_owned()));
+            }
+            Ok(Fact::MessageAdded { by: by.clone(), content: content.clone() })
+        })
+        .await
+    }
+
+    /// Pauses: nothing new starts, what runs settles (B8).
+    ///
+    /// # Errors
+    /// [`Problem::WrongState`] if it is over or paused already.
+    pub async fn pause(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Changed, Problem> {
+        self.change(by, run_id, key, "nothing new starts; calls that run settle and keep their results", |run| {
+            unfinished(run)?;
+            if run.paused {
+                return Err(Problem::WrongState("the run is paused already".to_owned()));
+            }
+            Ok(Fact::Paused { by: by.clone() })
+        })
+        .await
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// [`Problem::WrongState`] if it is not paused.
+    pub async fn resume(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Changed, Problem> {
+        self.change(by, run_id, key, "the run goes on where it was", |run| {
+            unfinished(run)?;
+            if !run.paused {
+                return Err(Problem::WrongState("the run is not paused".to_owned()));
+            }
+            Ok(Fact::Resumed { by: by.clone() })
+        })
+        .await
+    }
+
+    /// Cancels: cooperative, final, and undoing nothing (B8).
+    ///
+    /// # Errors
+    /// [`Problem::WrongState`] if it is over or cancelled already.
+    pub async fn cancel(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        reason: Option<String>,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Changed, Problem> {
+        let note = "nothing new starts, what waits is closed, calls that run settle; what was done is not undone";
+        self.change(by, run_id, key, note, |run| {
+            unfinished(run)?;
+            if run.cancel.is_some() {
+                return Err(Problem::WrongState("the run is being cancelled already".to_owned()));
+            }
+            Ok(Fact::CancelRequested { by: by.clone(), reason: reason.clone() })
+        })
+        .await
+    }
+
+    /// Changes the mode. Open requests stay open; calls that were neither run nor asked about get
+    /// the verdict of the new mode.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] if it is wider than the agent's `max_mode`.
+    pub async fn set_mode(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        mode: Mode,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Changed, Problem> {
+        self.change(by, run_id, key, "the mode holds from the next call on; open requests stay open", |run| {
+            if run.cancel.is_some() {
+                return Err(Problem::WrongState("the run was cancelled".to_owned()));
+            }
+            let widest = run.definition.max_mode;
+            if mode > widest {
+                return Err(Problem::Invalid(format!("mode {mode} is wider than this agent's max_mode, {widest}")));
+            }
+            Ok(Fact::ModeChanged { by: by.clone(), mode, calls: plan::replan(run, mode) })
+        })
+        .await
+    }
+
+    async fn change(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        key: Option<&IdempotencyKey>,
+        note: &str,
+        fact: impl Fn(&Run) -> Result<Fact, Problem> + Send + Sync,
+    ) -> Result<Changed, Problem> {
+        self.amend(by, key, run_id, None, |run, _, _| {
+            if run.owner != *by {
+                return Err(Problem::NotFound("run"));
+            }
+            let (run_id, note) = (run.id.clone(), note.to_owned());
+            Ok(Amendment {
+                facts: vec![fact(run)?],
+                decided: Vec::new(),
+                answer: Box::new(move |status| Changed { run_id, status, note }),
+            })
+        })
+        .await
+    }
+}
+
+fn unfinished(run: &Run) -> Result<(), Problem> {
+    let Some(outcome) = &run.outcome else { return Ok(()) };
+    let how = match outcome.status {
+        FinalStatus::Completed => "completed",
+        FinalStatus::Failed => "failed",
+        FinalStatus::Cancelled => "was cancelled",
+    };
+    Err(Problem::WrongState(format!("the run {how} already")))
+}

@@ -1,0 +1,81 @@
+//! Reading, for owners only: to anybody else nothing exists (A16).
+
+use dormouse_domain::{Entry, Fact, Principal, RequestId, RunId, item::RunItem, request::Request, run::reply_text};
+
+use crate::{Engine, error::Problem, ports::Page};
+
+/// A run as its owner sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunView {
+    /// What is known of it.
+    pub item: RunItem,
+    /// Requests that wait, oldest first.
+    pub pending: Vec<Request>,
+    /// Text of the last reply.
+    pub output: Option<String>,
+}
+
+impl Engine {
+    /// A run of `by`'s.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] if it is not theirs.
+    pub async fn run_view(&self, by: &Principal, run_id: &RunId) -> Result<RunView, Problem> {
+        let (item, mut pending) = self.owned(by, run_id).await?;
+        let now = self.ports.clock.now();
+        pending.retain(|request| request.windows.is_decidable(now));
+        let output = match item.last_reply {
+            Some(index) => self.reply_at(run_id, index).await?,
+            None => None,
+        };
+        Ok(RunView { item, pending, output })
+    }
+
+    async fn reply_at(&self, run_id: &RunId, index: u32) -> Result<Option<String>, Problem> {
+        let entries = self.ports.store.page(run_id, index, 1).await?;
+        let Some(Fact::ModelReplied { content, .. }) = entries.first().map(|entry| &entry.fact) else {
+            return Ok(None);
+        };
+        Ok(Some(reply_text(content)))
+    }
+
+    async fn owned(&self, by: &Principal, run_id: &RunId) -> Result<(RunItem, Vec<Request>), Problem> {
+        let found = self.ports.store.overview(run_id).await?;
+        found.filter(|(item, _)| item.owner == *by).ok_or(Problem::NotFound("run"))
+    }
+
+    /// The runs of `by`, last changed first.
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub async fn runs(&self, by: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<RunItem>, Problem> {
+        Ok(self.ports.store.runs(by, cursor, limit).await?)
+    }
+
+    /// What waits in `by`'s inbox, oldest first.
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub async fn inbox(&self, by: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, Problem> {
+        Ok(self.ports.store.inbox(by, cursor, limit).await?)
+    }
+
+    /// A request in `by`'s inbox, decided or not.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] if it is not theirs.
+    pub async fn request(&self, by: &Principal, id: &RequestId) -> Result<Request, Problem> {
+        let found = self.ports.store.request(id).await?;
+        found.filter(|request| request.inbox == *by).ok_or(Problem::NotFound("request"))
+    }
+
+    /// At most `limit` entries of the journal from index `from`.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] if the run is not theirs.
+    pub async fn entries(&self, by: &Principal, run_id: &RunId, from: u32, limit: u32) -> Result<Vec<Entry>, Problem> {
+        let item = self.ports.store.item(run_id).await?;
+        item.filter(|item| item.owner == *by).ok_or(Problem::NotFound("run"))?;
+        Ok(self.ports.store.page(run_id, from, limit).await?)
+    }
+}

@@ -1,0 +1,138 @@
+//! Deciding a request: the only code path, whoever calls it.
+//!
+//! The answer is checked against the persisted request, then one transaction decides the row under
+//! I6's condition and puts `RequestDecided` at the next index (I5). Of two that race, one stands
+//! and the other is told what stands (E2).
+
+use dormouse_domain::{
+    Entry, Fact, Millis, Next, Principal, RequestId, Run, RunId,
+    decide::{self, Answer, Decision, Resolution},
+    next,
+    request::{Request, RequestStatus, Settled},
+    run::Status,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Engine, IdempotencyKey,
+    amend::Amendment,
+    error::Problem,
+    ports::{RequestWrite, WriteError},
+};
+
+/// What a decision led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Responded {
+    /// The request.
+    pub request_id: RequestId,
+    /// Where it stands.
+    pub status: RequestStatus,
+    /// The decision that stands.
+    pub decision: Settled,
+    /// The run.
+    pub run_id: RunId,
+    /// Where the run stands.
+    pub run_status: Status,
+}
+
+impl Engine {
+    /// Decides request `id` by `answer`, as `by`.
+    ///
+    /// # Errors
+    /// [`Problem::Refused`] says why the answer is not taken and what stands.
+    pub async fn respond(
+        &self,
+        by: &Principal,
+        id: &RequestId,
+        answer: &Answer,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Responded, Problem> {
+        self.amend(by, key, &id.run, Some(id), |run, row, now| {
+            let row = row.ok_or(Problem::NotFound("request"))?;
+            self.decision(run, row, answer, by, now)
+        })
+        .await
+    }
+
+    /// Decides the one request of run `run_id` that waits, as `by`.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond); [`Problem::WrongState`] if none or several wait.
+    pub async fn respond_to_run(
+        &self,
+        by: &Principal,
+        run_id: &RunId,
+        answer: &Answer,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Responded, Problem> {
+        if let Some(earlier) = self.earlier_answer(by, key).await? {
+            self.send_wake(run_id, 0).await;
+            return Ok(earlier);
+        }
+        let view = self.run_view(by, run_id).await?;
+        match view.pending.as_slice() {
+            [one] => self.respond(by, &one.id, answer, key).await,
+            [] => Err(Problem::WrongState("nothing in this run waits for an answer".to_owned())),
+            several => {
+                let count = several.len();
+                Err(Problem::WrongState(format!(
+                    "{count} requests wait in this run; answer each under /v1/requests/{{id}}/respond"
+                )))
+            }
+        }
+    }
+
+    fn decision(
+        &self,
+        run: &Run,
+        row: &Request,
+        answer: &Answer,
+        by: &Principal,
+        now: Millis,
+    ) -> Result<Amendment<Responded>, Problem> {
+        let decision = decide::check(row, answer, by, now)?;
+        if run.requests.get(&row.id.key).is_none_or(|request| request.status != RequestStatus::Pending) {
+            // Row and journal are written together and the row was read last, so this is a read that
+            // fell between a transaction's items.
+            return Err(Problem::Unavailable(WriteError::Contention.into()));
+        }
+        let about_arguments = match &decision {
+            Decision::Approve => true,
+            Decision::Settle { resolution } => *resolution == Resolution::Retry,
+            Decision::Deny { .. } | Decision::Answer { .. } => false,
+        };
+        let digest = about_arguments.then(|| row.digest.clone());
+        let settled = Settled { decision: decision.clone(), by: by.clone(), at: now };
+        let fact = Fact::RequestDecided { request: row.id.key, decision, by: by.clone(), digest: digest.clone() };
+        let mut facts = vec![fact.clone()];
+        facts.extend(self.end_at_once(run, fact, now)?);
+        let (request_id, run_id) = (row.id.clone(), run.id.clone());
+        let decide = RequestWrite::Decide { id: row.id.clone(), settled: settled.clone(), digest, now };
+        Ok(Amendment {
+            facts,
+            decided: vec![decide],
+            answer: Box::new(move |run_status| Responded {
+                request_id,
+                status: RequestStatus::Decided,
+                decision: settled,
+                run_id,
+                run_status,
+            }),
+        })
+    }
+
+    /// A decision that cancels ends the run in its own transaction (D4), unless something runs that
+    /// must settle first.
+    fn end_at_once(&self, run: &Run, decided: Fact, now: Millis) -> Result<Option<Fact>, Problem> {
+        let mut after = run.clone();
+        let entry = Entry { index: run.len, entry_id: self.entry_id(), at: now, driver: None, fact: decided };
+        after.apply(&entry).map_err(|error| Problem::Corrupt(error.into()))?;
+        if after.cancel.is_none() {
+            return Ok(None);
+        }
+        match next(&after, now) {
+            Next::Finish(outcome) => Ok(Some(Fact::RunFinished(outcome))),
+            Next::Dispatch(_) | Next::Await | Next::CallModel | Next::Expire(_) | Next::Rest { .. } => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Running tool calls: announced first, concurrently, each result appended as soon as it is there.
+
+use std::time::Duration;
+
+use dormouse_domain::{
+    CallKey, Fact,
+    entry::{CallResult, Dispatched},
+    message::Content,
+    run::CallState,
+};
+
+use super::{
+    StepError, StepReport, commit,
+    drive::{Appended, Drive},
+};
+use crate::{
+    amend::closed,
+    ports::{Commit, ToolCall, ToolReply, WriteError},
+};
+
+/// How much longer than its own timeout a tool is waited for, in milliseconds.
+const TOOL_GRACE_MS: u64 = 1_000;
+/// How often a call whose files were changed by another is made again.
+const FILE_ATTEMPTS: u32 = 3;
+
+/// An attempt that ended.
+pub(super) struct Finished {
+    call: CallKey,
+    attempt: u32,
+    reply: ToolReply,
+    /// What was called, to be made again if its files were changed meanwhile.
+    made: Option<Box<ToolCall>>,
+    tries: u32,
+}
+
+fn failed(text: String) -> CallResult {
+    CallResult::Returned { content: vec![Content::Text { text }], is_error: true }
+}
+
+impl Drive<'_> {
+    /// Announces calls and starts them, if they fit the time left.
+    pub(super) async fn dispatch(&mut self, calls: &[CallKey]) -> Result<Appended, StepError> {
+        let left_ms = self.left_ms();
+        let fitting = calls.iter().filter_map(|key| {
+            let call = self.run.call(*key)?;
+            let timeout_ms = self.run.definition.tool(&call.tool).map_or(0, |tool| tool.timeout_ms);
+            (timeout_ms <= left_ms || !self.worked).then_some(Dispatched { call: *key, attempt: call.attempts + 1 })
+        });
+        let fitting: Vec<_> = fitting.collect();
+        if fitting.is_empty() {
+            self.draining = true;
+            return Ok(Appended::Lost);
+        }
+        let appended = self.append(Fact::CallDispatched { calls: fitting.clone() }).await?;
+        if let Appended::Done = appended {
+            for start in fitting {
+                self.start_call(start.call, start.attempt)?;
+            }
+        }
+        Ok(appended)
+    }
+
+    /// Starts an attempt that is announced in the journal. Nobody else may start one.
+    pub(super) fn start_call(&mut self, key: CallKey, attempt: u32) -> Result<(), StepError> {
+        let call = self.run.call(key).ok_or(StepError::Bug("an announced call that is not in the journal"))?;
+        let tool = self.run.definition.tool(&call.tool);
+        let tool = tool.ok_or(StepError::Bug("an announced call of a tool that the agent does not have"))?;
+        let mut tool = tool.clone();
+        // An agent frozen under a longer step may have longer tools; a call never outlives its step.
+        tool.timeout_ms = tool.timeout_ms.min(self.left_ms());
+        let arguments = call.arguments(&self.run);
+        let arguments = arguments.map_err(|_| StepError::Bug("an announced call whose arguments cannot be read"))?;
+        let made = ToolCall {
+            run: self.run.id.clone(),
+            owner: self.run.owner.clone(),
+            call: key,
+            execution_key: format!("{}.{key}", self.run.id),
+            attempt,
+            tool,
+            arguments,
+            workspace: self.run.id.to_string(),
+        };
+        self.spawn(made, 1);
+        Ok(())
+    }
+
+    fn spawn(&mut self, made: ToolCall, tries: u32) {
+        let tools = self.engine.ports.tools.clone();
+        let limit = Duration::from_millis(made.tool.timeout_ms + TOOL_GRACE_MS);
+        self.running.spawn(async move {
+            // A task of its own, so that a panic in a tool is that call's failure and nothing else's.
+            let (call, attempt) = (made.call, made.attempt);
+            let inner = made.clone();
+            let mut task = tokio::spawn(async move { tools.call(&inner).await });
+            let reply = match tokio::time::timeout(limit, AbortOnDrop(&mut task).joined()).await {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(error)) if error.is_panic() => {
+                    ToolReply { result: failed("The tool failed: it panicked.".to_owned()), files: Vec::new() }
+                }
+                Ok(Err(_)) => unknown("the call was aborted".to_owned()),
+                Err(_) => unknown(format!("the tool did not answer within {} ms", made.tool.timeout_ms)),
+            };
+            Finished { call, attempt, reply, made: Some(Box::new(made)), tries }
+        });
+    }
+
+    /// Waits for a call that runs, and appends its result.
+    pub(super) async fn take_result(&mut self) -> Result<Appended, StepError> {
+        match self.running.join_next().await {
+            Some(Ok(finished)) => self.record(finished).await,
+            Some(Err(_)) => Err(StepError::Bug("the task around a tool call did not finish")),
+            None => Err(StepError::Bug("the journal says that a call runs, and none does")),
+        }
+    }
+
+    /// Appends the result of an attempt, unless the call was settled meanwhile: that fences late
+    /// writers (case 37).
+    async fn record(&mut self, mut finished: Finished) -> Result<Appended, StepError> {
+        let mut taken_over = false;
+        loop {
+            let (key, attempt) = (finished.call, finished.attempt);
+            let news = self.run.call(key).is_some_and(|call| call.takes_result_of(attempt));
+            if !news || self.run.outcome.is_some() {
+                tracing::warn!(run = %self.run.id, call = %key, attempt, "a late result is not needed any more");
+                return Ok(if taken_over { Appended::TakenOver } else { Appended::Lost });
+            }
+            let result = finished.reply.result.clone();
+            let fact = Fact::CallFinished { call: key, attempt, result };
+            match self.append_result(key, fact, &finished.reply).await {
+                Ok(Appended::Done) => return Ok(if taken_over { Appended::TakenOver } else { Appended::Done }),
+                Ok(Appended::Lost) => {}
+                Ok(Appended::TakenOver) => taken_over = true,
+                Err(StepError::Write(WriteError::FileChanged { path })) => {
+                    // Nothing was written, so the tool can look again. If it keeps losing, it says so.
+                    match finished.made.take().filter(|_| finished.tries < FILE_ATTEMPTS) {
+                        Some(made) => {
+                            self.spawn(*made, finished.tries + 1);
+                            return Ok(Appended::Lost);
+                        }
+                        None => {
+                            let text = format!("Not done: {path} keeps being changed by others; read it again.");
+                            finished.reply = ToolReply { result: failed(text), files: Vec::new() };
+                        }
+                    }
+                }
+                Err(StepError::Write(WriteError::TooLarge(what))) if !finished.reply.files.is_empty() => {
+                    let text = format!("Not done: too large to store ({what}).");
+                    finished.reply = ToolReply { result: failed(text), files: Vec::new() };
+                }
+                Err(StepError::Write(WriteError::TooLarge(what))) => {
+                    let text = format!("The tool ran, but its result is too large to store ({what}) and is lost.");
+                    finished.reply = ToolReply { result: failed(text), files: Vec::new() };
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn append_result(&mut self, key: CallKey, fact: Fact, reply: &ToolReply) -> Result<Appended, StepError> {
+        let supersedes = self.run.call(key).is_some_and(|call| matches!(call.state, CallState::Pending { .. }));
+        if reply.files.is_empty() && !supersedes {
+            return self.append(fact).await;
+        }
+        let entry = self.entry(fact);
+        let mut after = self.run.clone();
+        after.apply(&entry).map_err(crate::journal::LoadError::from)?;
+        let requests = closed(&self.run, &after);
+        // An uncertain request that this answers is closed with it, so the item changes as well.
+        let item = if requests.is_empty() { None } else { commit(&after, Vec::new(), self.now()).item };
+        let commit = Commit { files: reply.files.clone(), requests, item, ..commit(&after, vec![entry], self.now()) };
+        self.commit(&commit, after).await
+    }
+
+    /// Another driver has the run. What this one's calls did is still worth knowing: each result is
+    /// appended if its attempt is the latest and nobody has settled the call. Then it stops.
+    pub(super) async fn stand_down(&mut self) -> Result<StepReport, StepError> {
+        while let Some(joined) = self.running.join_next().await {
+            if let Ok(finished) = joined {
+                self.record(finished).await?;
+            }
+        }
+        tracing::warn!(run = %self.run.id, "another driver took the run over");
+        Ok(StepReport::TakenOver)
+    }
+}
+
+fn unknown(why: String) -> ToolReply {
+    ToolReply { result: CallResult::Unknown { why }, files: Vec::new() }
+}
+
+/// A task that is aborted when whoever waits for it stops waiting.
+struct AbortOnDrop<'a, T>(&'a mut tokio::task::JoinHandle<T>);
+
+impl<T> AbortOnDrop<'_, T> {
+    async fn joined(self) -> Result<T, tokio::task::JoinError> {
+        (&mut *self.0).await
+    }
+}
+
+impl<T> Drop for AbortOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

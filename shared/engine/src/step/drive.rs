@@ -1,0 +1,274 @@
+//! The loop: ask `next`, do it, append what happened, ask again.
+
+use std::time::Duration;
+
+use dormouse_domain::{
+    DriverId, Entry, Fact, Millis, Next, Run, ToolDef,
+    message::{ModelRef, Usage},
+    next,
+    plan::{self, Circumstances},
+    retry::{self, Failure, FailureClass},
+    run::CallState,
+    transcript,
+};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::{StepError, StepReport, calls::Finished};
+use crate::{
+    Engine,
+    journal::{LoadError, catch_up},
+    ports::{Commit, Reply, Tools, WriteError},
+};
+
+/// Longest pause between two tries of one write, in milliseconds.
+const LONGEST_PAUSE_MS: u64 = 5_000;
+
+/// A driver at work.
+pub(super) struct Drive<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) run: Run,
+    pub(super) id: DriverId,
+    deadline: Millis,
+    /// The calls that run. Each hands over its result here; only this driver's one task appends.
+    pub(super) running: JoinSet<Finished>,
+    /// Time ran short: nothing new starts.
+    pub(super) draining: bool,
+    /// Whether this step has appended anything since its claim. A step hands nothing on before it
+    /// has: else two steps whose time is too short for anything would hand a run on for ever.
+    pub(super) worked: bool,
+}
+
+/// What became of an append.
+pub(super) enum Appended {
+    /// It stands, and is folded in.
+    Done,
+    /// Others were first; their entries are folded in. What to write must be judged anew.
+    Lost,
+    /// Another driver was first: this one must stop.
+    TakenOver,
+}
+
+impl<'e> Drive<'e> {
+    pub(super) fn new(engine: &'e Engine, run: Run, id: DriverId, deadline: Millis) -> Self {
+        Self { engine, run, id, deadline, running: JoinSet::new(), draining: false, worked: false }
+    }
+
+    pub(super) async fn abort(&mut self) {
+        self.running.shutdown().await;
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        self.engine.ports.clock.now()
+    }
+
+    /// Time left for work, in milliseconds: until the stop entry must be written.
+    pub(super) fn left_ms(&self) -> u64 {
+        self.deadline.since(self.now()).saturating_sub(self.engine.settings.stop_margin_ms)
+    }
+
+    pub(super) async fn go(&mut self) -> Result<StepReport, StepError> {
+        loop {
+            let next = next(&self.run, self.now());
+            let stops_as = self.stops_as(&next);
+            let appended = match next {
+                Next::Dispatch(_) | Next::Await | Next::CallModel if self.draining => self.drain().await?,
+                Next::Dispatch(calls) => self.dispatch(&calls).await?,
+                Next::Await => self.take_result().await?,
+                Next::CallModel => self.call_model().await?,
+                Next::Expire(requests) => self.expire(requests).await?,
+                Next::Finish(outcome) => self.finish(outcome).await?,
+                Next::Rest { open, until } => self.suspend(open, until).await?,
+            };
+            match (appended, stops_as) {
+                (Appended::Done, Some(report)) => return Ok(report),
+                (Appended::Done, None) => self.worked = true,
+                (Appended::Lost, _) => {}
+                (Appended::TakenOver, _) => return self.stand_down().await,
+            }
+        }
+    }
+
+    /// How this driver stops, if doing `next` is its stop entry.
+    fn stops_as(&self, next: &Next) -> Option<StepReport> {
+        match next {
+            Next::Finish(_) => Some(StepReport::Finished),
+            Next::Rest { .. } => Some(StepReport::Suspended),
+            Next::Dispatch(_) | Next::Await | Next::CallModel if self.draining && self.running.is_empty() => {
+                Some(StepReport::HandedOff)
+            }
+            Next::Dispatch(_) | Next::Await | Next::CallModel | Next::Expire(_) => None,
+        }
+    }
+
+    /// Time is short: lets what runs settle, then hands the run on.
+    async fn drain(&mut self) -> Result<Appended, StepError> {
+        if self.running.is_empty() { self.hand_off().await } else { self.take_result().await }
+    }
+
+    async fn call_model(&mut self) -> Result<Appended, StepError> {
+        let settings = &self.engine.settings;
+        if self.worked && self.left_ms() < settings.model_needs_ms {
+            self.draining = true;
+            return Ok(Appended::Lost);
+        }
+        let seen = self.run.len;
+        let model = self.run.model().clone();
+        let timeout = Duration::from_millis(self.left_ms().min(settings.model_timeout_ms));
+        let prompt = transcript::prompt(&self.run);
+        let reply = self.engine.ports.models.call(&model, &prompt, timeout).await;
+        match reply {
+            Ok(reply) => self.record_reply(model, reply, seen).await,
+            Err(failure) => self.record_failure(&failure).await,
+        }
+    }
+
+    async fn record_failure(&mut self, failure: &Failure) -> Result<Appended, StepError> {
+        tracing::warn!(run = %self.run.id, class = ?failure.class, message = failure.message, "the model call failed");
+        loop {
+            let fact = retry::after(&self.run, failure, self.now());
+            let appended = self.append(fact).await?;
+            let lost = matches!(appended, Appended::Lost);
+            if !lost || !matches!(next(&self.run, self.now()), Next::CallModel) {
+                return Ok(appended);
+            }
+        }
+    }
+
+    /// Stores a reply, with a plan for each of its calls, before any of them runs (I2, A5). If others
+    /// were first, the plans are made anew from what they wrote.
+    async fn record_reply(&mut self, model: ModelRef, reply: Reply, seen: u32) -> Result<Appended, StepError> {
+        let mut reply = reply;
+        loop {
+            if self.run.outcome.is_some() {
+                return Ok(Appended::Lost);
+            }
+            let tools = self.engine.ports.tools.as_ref();
+            let outside = Outside { tools, left_ms: self.left_ms() };
+            let calls = plan::plan_reply(&self.run, &reply.content, &outside);
+            let fact = Fact::ModelReplied {
+                model: model.clone(),
+                content: reply.content.clone(),
+                stop: reply.stop.clone(),
+                usage: reply.usage,
+                seen,
+                calls,
+            };
+            match self.append(fact).await {
+                Ok(Appended::Done) => {
+                    self.start_announced()?;
+                    return Ok(Appended::Done);
+                }
+                Ok(Appended::Lost) => {}
+                Ok(Appended::TakenOver) => return Ok(Appended::TakenOver),
+                Err(StepError::Write(WriteError::TooLarge(what))) => {
+                    reply.usage = Usage { incomplete: true, ..reply.usage };
+                    let message = format!("the reply is too large to store: {what}");
+                    let failure = Failure { class: FailureClass::BadReply, message, retry_after_ms: None };
+                    return self.record_failure(&failure).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Starts the calls that the last reply announced.
+    fn start_announced(&mut self) -> Result<(), StepError> {
+        let announced = self.run.open_calls().filter_map(|call| match call.state {
+            CallState::Running { attempt } => Some((call.key, attempt)),
+            CallState::Ready
+            | CallState::Asking(_)
+            | CallState::Pending { .. }
+            | CallState::Unknown { .. }
+            | CallState::Done(_) => None,
+        });
+        let announced: Vec<_> = announced.collect();
+        announced.into_iter().try_for_each(|(call, attempt)| self.start_call(call, attempt))
+    }
+
+    pub(super) fn entry(&self, fact: Fact) -> Entry {
+        let entry_id = self.engine.entry_id();
+        Entry { index: self.run.len, entry_id, at: self.now(), driver: Some(self.id.clone()), fact }
+    }
+
+    /// Appends a fact that changes nothing but the journal: one conditional put.
+    pub(super) async fn append(&mut self, fact: Fact) -> Result<Appended, StepError> {
+        let entry = self.entry(fact);
+        let (engine, run_id) = (self.engine, self.run.id.clone());
+        let result = self.persist(|| engine.ports.store.append(&run_id, &entry)).await;
+        self.settle(result, |run| {
+            run.apply(&entry).map_err(LoadError::from)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Appends entries together with what depends on them. `after` has folded them.
+    pub(super) async fn commit(&mut self, commit: &Commit, after: Run) -> Result<Appended, StepError> {
+        let engine = self.engine;
+        let result = self.persist(|| engine.ports.store.commit(commit)).await;
+        self.settle(result, |run| {
+            *run = after;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn settle(
+        &mut self,
+        result: Result<(), WriteError>,
+        fold: impl FnOnce(&mut Run) -> Result<(), StepError>,
+    ) -> Result<Appended, StepError> {
+        match result {
+            Ok(()) => {
+                fold(&mut self.run)?;
+                Ok(Appended::Done)
+            }
+            Err(WriteError::LostIndex | WriteError::RequestCondition) => {
+                let news = catch_up(self.engine.ports.store.as_ref(), &mut self.run).await?;
+                if news.is_empty() {
+                    return Err(StepError::Bug("a write lost to nobody"));
+                }
+                let taken = news.iter().any(|entry| matches!(entry.fact, Fact::DriverStarted { .. }));
+                Ok(if taken { Appended::TakenOver } else { Appended::Lost })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tries one write again, the very same, while the store fails and time is left: a driver ends
+    /// by its stop entry, not by giving up (I4). The entry's id settles what an earlier try did.
+    async fn persist<F>(&self, write: impl Fn() -> F) -> Result<(), WriteError>
+    where
+        F: Future<Output = Result<(), WriteError>>,
+    {
+        let mut pause_ms = 50;
+        loop {
+            let error = match write().await {
+                Err(error @ (WriteError::Unavailable(_) | WriteError::Ambiguous(_) | WriteError::Contention)) => error,
+                settled => return settled,
+            };
+            if self.deadline.since(self.now()) <= pause_ms {
+                return Err(error);
+            }
+            tracing::warn!(run = %self.run.id, %error, "a write failed; trying it again");
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            pause_ms = (pause_ms * 2).min(LONGEST_PAUSE_MS);
+        }
+    }
+}
+
+struct Outside<'a> {
+    tools: &'a dyn Tools,
+    left_ms: u64,
+}
+
+impl Circumstances for Outside<'_> {
+    fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {
+        self.tools.validate(tool, arguments)
+    }
+
+    fn fits(&self, tool: &ToolDef) -> bool {
+        tool.timeout_ms <= self.left_ms
+    }
+}

@@ -1,0 +1,73 @@
+//! The ways in which a driver stops, each by an entry that fails if there is one it has not seen (I4).
+
+use dormouse_domain::{
+    Fact, Millis, RequestKey,
+    entry::{DriverStop, Opened, Outcome},
+    request,
+};
+
+use super::{
+    StepError, commit,
+    drive::{Appended, Drive},
+};
+use crate::{
+    amend::closed,
+    journal::LoadError,
+    ports::{Commit, RequestWrite},
+};
+
+/// The longest delay of an SQS message, in milliseconds; longer timers are the sweep's.
+const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
+
+impl Drive<'_> {
+    /// All that is left is to wait: opens the requests for which, in the same transaction (I5).
+    pub(super) async fn suspend(&mut self, open: Vec<Opened>, until: Option<Millis>) -> Result<Appended, StepError> {
+        let timer = open.iter().map(|opened| opened.windows.expires_at()).chain(until).min();
+        let entry = self.entry(Fact::Suspended { requests: open.clone(), until: timer });
+        let mut rows = Vec::with_capacity(open.len());
+        for (ordinal, opened) in (0_u32..).zip(&open) {
+            let row = request::build(&self.run, entry.index, ordinal, opened, entry.at);
+            let row = row.ok_or(StepError::Bug("a request for a call that cannot be read"))?;
+            rows.push(RequestWrite::Open(Box::new(row)));
+        }
+        let appended = self.put(entry.fact, rows).await?;
+        if let (Appended::Done, Some(at)) = (&appended, timer) {
+            let delay_ms = at.since(self.now());
+            if delay_ms <= LONGEST_DELAY_MS {
+                self.engine.send_wake(&self.run.id, delay_ms).await;
+            }
+        }
+        Ok(appended)
+    }
+
+    /// The run is over.
+    pub(super) async fn finish(&mut self, outcome: Outcome) -> Result<Appended, StepError> {
+        self.put(Fact::RunFinished(outcome), Vec::new()).await
+    }
+
+    /// Requests that nobody decided in time. Not a stop: the run goes on at once.
+    pub(super) async fn expire(&mut self, requests: Vec<RequestKey>) -> Result<Appended, StepError> {
+        self.put(Fact::RequestExpired { requests }, Vec::new()).await
+    }
+
+    /// Time is short, nothing runs: another step goes on.
+    pub(super) async fn hand_off(&mut self) -> Result<Appended, StepError> {
+        let appended = self.put(Fact::DriverStopped { stop: DriverStop::HandedOff }, Vec::new()).await?;
+        if let Appended::Done = appended {
+            self.engine.send_wake(&self.run.id, 0).await;
+        }
+        Ok(appended)
+    }
+
+    /// Writes an entry that changes the run's item, with the rows that it opens or closes.
+    async fn put(&mut self, fact: Fact, rows: Vec<RequestWrite>) -> Result<Appended, StepError> {
+        let entry = self.entry(fact);
+        let now = entry.at;
+        let mut after = self.run.clone();
+        after.apply(&entry).map_err(LoadError::from)?;
+        let mut requests = rows;
+        requests.extend(closed(&self.run, &after));
+        let commit = Commit { requests, ..commit(&after, vec![entry], now) };
+        self.commit(&commit, after).await
+    }
+}
