@@ -1,1 +1,85 @@
-//! Placeholder.
+//! Models: one module per provider, behind the engine's [`Models`] port.
+//!
+//! [`Providers`] routes a call by the part of the model's name before the colon. An adapter only
+//! translates: it asks once, without retries of its own (what follows a failure is the journal's
+//! business, B10), and what a request holds is a pure function of the prompt, so that a longer
+//! prompt begins with the very blocks of every earlier one (I10).
+//!
+//! | provider | speaks to | variables |
+//! |---|---|---|
+//! | [`anthropic`] | Anthropic's Messages API | `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL` |
+//! | [`openai`] | Chat Completions, OpenAI's and compatible servers' | `OPENAI_API_KEY`, `OPENAI_BASE_URL` |
+//! | [`scripted`] | a script in a file, for development | |
+//!
+//! What crosses providers (call arguments, tool names, images) is in `replay`; what all of HTTP has in
+//! common (limits, classes of failure) in `http`. Why there is no client library underneath:
+//! `docs/decisions/0004-model-adapters.md`.
+
+pub mod anthropic;
+pub mod endpoint;
+mod http;
+pub mod openai;
+mod replay;
+pub mod scripted;
+#[cfg(test)]
+mod testing;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dormouse_domain::{
+    message::ModelRef,
+    retry::{Failure, FailureClass},
+    transcript::Prompt,
+};
+use dormouse_engine::ports::{Models, Reply};
+
+use crate::{anthropic::Anthropic, http::Http, openai::OpenAi, scripted::Scripted};
+
+/// All providers that agents can name.
+#[derive(Debug)]
+pub struct Providers {
+    http: Http,
+    anthropic: Anthropic,
+    openai: OpenAi,
+    scripted: Scripted,
+}
+
+impl Providers {
+    /// These providers. Nothing is opened or connected before the first call.
+    #[must_use]
+    pub fn new(anthropic: Anthropic, openai: OpenAi, scripted: Scripted) -> Self {
+        Self { http: Http::default(), anthropic, openai, scripted }
+    }
+
+    /// The providers as the process's environment configures them.
+    #[must_use]
+    pub fn from_env(scripted: Scripted) -> Self {
+        Self::new(Anthropic::from_env(), OpenAi::from_env(), scripted)
+    }
+}
+
+#[async_trait]
+impl Models for Providers {
+    async fn call(&self, model: &ModelRef, prompt: &Prompt<'_>, timeout: Duration) -> Result<Reply, Failure> {
+        match model.provider.as_str() {
+            anthropic::PROVIDER => self.anthropic.call(&self.http, model, prompt, timeout).await,
+            openai::PROVIDER => self.openai.call(&self.http, model, prompt, timeout).await,
+            scripted::PROVIDER => self.scripted.call(model, prompt, timeout).await,
+            unknown => Err(failure(
+                FailureClass::Rejected,
+                format!(
+                    "unknown provider {unknown:?} in the model {model}; known are {}, {} and {}",
+                    anthropic::PROVIDER,
+                    openai::PROVIDER,
+                    scripted::PROVIDER
+                ),
+            )),
+        }
+    }
+}
+
+/// A failure without a wait of the provider's choosing.
+pub(crate) fn failure(class: FailureClass, message: impl Into<String>) -> Failure {
+    Failure { class, message: message.into(), retry_after_ms: None }
+}
