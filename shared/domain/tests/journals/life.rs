@@ -1,0 +1,322 @@
+//! A random life of a run: bytes are choices.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use dormouse_domain::{
+    CallKey, Definition, Digest, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, Run, RunId, ToolDef,
+    agent_file,
+    decide::{Decision, Resolution},
+    entry::{CallResult, Dispatched, DriverStop},
+    message::{Content, ReplyBlock, StopReason, Usage},
+    next,
+    plan::{self, Circumstances, Plan},
+    request::RequestKind,
+    retry::{self, Failure, FailureClass},
+    run::CallState,
+};
+use serde_json::Value;
+
+const AGENT: &str = r#"
+    models = ["a:one", "b:two"]
+    limits = { turns = 1000, tokens = 100000000 }
+    [[tools]]
+    name = "look"
+    kind = "read"
+    replay = "safe"
+    http = { url = "http://x" }
+    [[tools]]
+    name = "edit"
+    kind = "edit"
+    replay = "idempotent"
+    http = { url = "http://x" }
+    [[tools]]
+    name = "do"
+    http = { url = "http://x" }
+    [[tools]]
+    builtin = "ask_user"
+"#;
+
+/// A run and the choices that are left.
+pub(crate) struct Life {
+    pub(crate) run: Run,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) now: Millis,
+    /// Calls that policy allowed or a person approved.
+    pub(crate) may_run: BTreeSet<CallKey>,
+    choices: Vec<u8>,
+    at: usize,
+    definition: Arc<Definition>,
+    asks: bool,
+    /// The reply that a model is about to give, and how many entries its prompt contained.
+    thinking: Option<(Vec<ReplyBlock>, StopReason, u32)>,
+}
+
+struct Anything;
+
+impl Circumstances for Anything {
+    fn validate(&self, _: &ToolDef, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+    fn fits(&self, tool: &ToolDef) -> bool {
+        tool.name != "edit"
+    }
+}
+
+fn me() -> Principal {
+    Principal { tenant: "t".into(), subject: "s".into() }
+}
+
+fn first(definition: &Definition) -> Entry {
+    Entry {
+        index: 0,
+        entry_id: EntryId("e0".into()),
+        at: Millis(1000),
+        driver: None,
+        fact: Fact::RunStarted {
+            owner: me(),
+            agent: "a".into(),
+            definition: definition.digest().unwrap(),
+            mode: Mode::Normal,
+            input: vec![Content::text("go")],
+            metadata: std::collections::BTreeMap::new(),
+        },
+    }
+}
+
+/// A run whose one call returned `content`.
+pub(crate) fn one_call(content: Vec<Content>) -> Run {
+    let mut life = Life::new(&[]);
+    life.put(Fact::DriverStarted { until: Millis(9000) });
+    let block = ReplyBlock::ToolCall { id: "c".into(), name: "look".into(), arguments: "{}".into(), raw: None };
+    life.reply(vec![block], StopReason::ToolUse, 2);
+    let result = CallResult::Returned { content, is_error: false };
+    life.put(Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result });
+    life.run
+}
+
+impl Life {
+    pub(crate) fn new(choices: &[u8]) -> Self {
+        let definition = Arc::new(agent_file::parse(AGENT, "a", 600_000).unwrap());
+        let entry = first(&definition);
+        let run = Run::start(RunId::from_bits(7), definition.clone(), &entry).unwrap();
+        Self {
+            run,
+            entries: vec![entry],
+            now: Millis(1000),
+            may_run: BTreeSet::new(),
+            choices: choices.to_vec(),
+            at: 0,
+            definition,
+            asks: false,
+            thinking: None,
+        }
+    }
+
+    /// Whether the model is asked in this very state.
+    pub(crate) fn asks_model(&self) -> bool {
+        self.asks
+    }
+
+    pub(crate) fn fold_stored(&self) -> Run {
+        let stored = self.entries.iter().map(|entry| {
+            let (kind, body) = entry.fact.encode().unwrap();
+            Entry { fact: Fact::decode(kind, &body).unwrap(), ..entry.clone() }
+        });
+        let stored: Vec<_> = stored.collect();
+        let mut run = Run::start(RunId::from_bits(7), self.definition.clone(), &stored[0]).unwrap();
+        stored[1..].iter().for_each(|entry| run.apply(entry).unwrap());
+        run
+    }
+
+    fn choose(&mut self, of: u8) -> u8 {
+        let choice = self.choices.get(self.at).copied().unwrap_or(0);
+        self.at += 1;
+        choice % of
+    }
+
+    fn put(&mut self, fact: Fact) {
+        let driver = match (&fact, &self.run.driver) {
+            (Fact::DriverStarted { .. }, _) => Some(DriverId::new("h", &self.entries.len().to_string())),
+            (_, driver) => driver.as_ref().map(|driver| driver.id.clone()),
+        };
+        let index = self.run.len;
+        let entry = Entry { index, entry_id: EntryId(format!("e{index}")), at: self.now, driver, fact };
+        self.run.apply(&entry).unwrap();
+        self.entries.push(entry);
+    }
+
+    /// Lets one thing happen; false when the choices are used up.
+    pub(crate) fn step(&mut self) -> bool {
+        self.asks = false;
+        if self.at >= self.choices.len() {
+            return false;
+        }
+        self.now = self.now.plus(u64::from(self.choose(50)));
+        // Others may write while the model thinks; a dead driver's reply is never heard of.
+        match self.choose(8) {
+            0 => self.outside(),
+            1 if self.run.driver.is_some() => {
+                self.thinking = None;
+                self.put(Fact::DriverStarted { until: self.now.plus(1000) });
+            }
+            _ => self.drive(),
+        }
+        true
+    }
+
+    fn drive(&mut self) {
+        let thought = self.thinking.take().filter(|_| self.run.driver.is_some() && self.run.outcome.is_none());
+        if let Some((content, stop, seen)) = thought {
+            return self.reply(content, stop, seen);
+        }
+        let next = next(&self.run, self.now);
+        if self.run.driver.is_none() {
+            if next.is_work() {
+                self.put(Fact::DriverStarted { until: self.now.plus(1000) });
+            } else {
+                self.decide();
+            }
+            return;
+        }
+        match next {
+            Next::Dispatch(calls) => {
+                let starts = calls.iter().filter_map(|key| {
+                    let call = self.run.call(*key)?;
+                    Some(Dispatched { call: *key, attempt: call.attempts + 1 })
+                });
+                let calls = starts.collect();
+                self.put(Fact::CallDispatched { calls });
+            }
+            Next::Await => self.finish_one(),
+            Next::CallModel => self.ask_model(),
+            Next::Expire(requests) => self.put(Fact::RequestExpired { requests }),
+            Next::Finish(outcome) => self.put(Fact::RunFinished(outcome)),
+            Next::Rest { open, until } => self.put(Fact::Suspended { requests: open, until }),
+        }
+    }
+
+    fn finish_one(&mut self) {
+        let running: Vec<_> = self
+            .run
+            .open_calls()
+            .filter_map(|call| match call.state {
+                CallState::Running { attempt } => Some((call.key, attempt)),
+                _ => None,
+            })
+            .collect();
+        let pick = usize::from(self.choose(16)) % running.len();
+        let (call, attempt) = running[pick];
+        let result = match self.choose(5) {
+            0 => CallResult::Unknown { why: "lost".into() },
+            1 => CallResult::NotSent { why: "refused".into() },
+            2 => CallResult::Returned { content: vec![], is_error: true },
+            _ => CallResult::Returned { content: vec![Content::text("fine")], is_error: false },
+        };
+        self.put(Fact::CallFinished { call, attempt, result });
+    }
+
+    fn ask_model(&mut self) {
+        if self.choose(10) == 0 {
+            let failure = Failure { class: FailureClass::Overloaded, message: "no".into(), retry_after_ms: None };
+            let fact = retry::after(&self.run, &failure, self.now);
+            self.put(fact);
+            return;
+        }
+        self.asks = true;
+        let seen = self.run.len;
+        let mut content = Vec::new();
+        for _ in 0..self.choose(5) {
+            content.push(self.block());
+        }
+        let stop = if self.choose(9) == 0 { StopReason::Pause } else { StopReason::EndTurn };
+        self.thinking = Some((content, stop, seen));
+    }
+
+    fn block(&mut self) -> ReplyBlock {
+        match self.choose(6) {
+            0 => ReplyBlock::Text { text: ["", " ", "hello"][usize::from(self.choose(3))].into(), raw: None },
+            1 => ReplyBlock::Reasoning { raw: "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"s\"}".into() },
+            _ => {
+                let id = ["x", "", "a.b", "call_3_0", "y"][usize::from(self.choose(5))];
+                let name = ["look", "edit", "do", "ask_user", "nope"][usize::from(self.choose(5))];
+                let arguments = ["{}", "{\"question\":\"q\"}", "{\"a\":", "[1]", ""][usize::from(self.choose(5))];
+                ReplyBlock::ToolCall { id: id.into(), name: name.into(), arguments: arguments.into(), raw: None }
+            }
+        }
+    }
+
+    fn reply(&mut self, content: Vec<ReplyBlock>, stop: StopReason, seen: u32) {
+        let calls = plan::plan_reply(&self.run, &content, &Anything);
+        for (ordinal, plan) in (0..).zip(&calls) {
+            if matches!(plan, Plan::Start | Plan::Allow) {
+                self.may_run.insert(CallKey::new(self.run.len, ordinal));
+            }
+        }
+        let usage = Usage { input_tokens: 1, output_tokens: 1, ..Usage::default() };
+        let model = self.run.model().clone();
+        self.put(Fact::ModelReplied { model, content, stop, usage, seen, calls });
+    }
+
+    fn outside(&mut self) {
+        let by = me();
+        match self.choose(6) {
+            0 if self.run.cancel.is_none() => self.put(Fact::MessageAdded { by, content: vec![Content::text("hm")] }),
+            1 if self.run.outcome.is_none() && !self.run.paused => self.put(Fact::Paused { by }),
+            2 if self.run.outcome.is_none() && self.run.paused => self.put(Fact::Resumed { by }),
+            3 if self.run.outcome.is_none() => {
+                let mode = [Mode::Plan, Mode::Normal, Mode::AutoEdit, Mode::Yolo][usize::from(self.choose(4))];
+                let calls = plan::replan(&self.run, mode);
+                for change in &calls {
+                    if matches!(change.plan, Plan::Allow) {
+                        self.may_run.insert(change.call);
+                    } else {
+                        self.may_run.remove(&change.call);
+                    }
+                }
+                self.put(Fact::ModeChanged { by, mode, calls });
+            }
+            4 if self.run.outcome.is_none() && self.run.cancel.is_none() && self.choose(8) == 0 => {
+                self.put(Fact::CancelRequested { by, reason: None });
+            }
+            5 if self.run.driver.is_some() => {
+                let stop = if self.choose(2) == 0 {
+                    DriverStop::HandedOff
+                } else {
+                    DriverStop::Crashed { message: "x".into() }
+                };
+                self.thinking = None;
+                self.put(Fact::DriverStopped { stop });
+            }
+            _ => self.decide(),
+        }
+    }
+
+    fn decide(&mut self) {
+        let pending: Vec<_> = self.run.pending().map(|(key, request)| (key, request.clone())).collect();
+        if pending.is_empty() {
+            self.now = self.now.plus(60_000);
+            return;
+        }
+        let pick = usize::from(self.choose(16)) % pending.len();
+        let (request, row) = &pending[pick];
+        if !row.windows.is_decidable(self.now) || self.choose(12) == 0 {
+            self.now = self.now.max(row.windows.expires_at());
+            return;
+        }
+        let decision = match (row.kind, self.choose(3)) {
+            (RequestKind::Question, n) => {
+                Decision::Answer { answer: Value::from(["", "yes", "no"][usize::from(n)]), cancels: false }
+            }
+            (RequestKind::Uncertain, 0) => Decision::Settle { resolution: Resolution::Retry },
+            (RequestKind::Uncertain, 1) => Decision::Settle { resolution: Resolution::Abort },
+            (RequestKind::Uncertain, _) => Decision::Settle { resolution: Resolution::Result(String::new()) },
+            (_, 0) => Decision::Deny { reason: None },
+            (_, _) => Decision::Approve,
+        };
+        if matches!(decision, Decision::Approve | Decision::Settle { resolution: Resolution::Retry }) {
+            self.may_run.insert(row.call);
+        }
+        let digest = Some(Digest::of(b"x"));
+        self.put(Fact::RequestDecided { request: *request, decision, by: me(), digest });
+    }
+}

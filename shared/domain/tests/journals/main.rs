@@ -1,0 +1,145 @@
+//! Random lives of a run, made by the production `next` and fold, with other writers and dying
+//! drivers in between. At each model call the prompt must have every property that
+//! `transcript` promises; after each entry the state must have those that the invariants state.
+
+mod life;
+
+use std::collections::BTreeSet;
+
+use dormouse_domain::{
+    Fact, Millis, Next, Run,
+    item::standing,
+    message::{Content, StopReason},
+    next,
+    run::{CallState, Status},
+    transcript::{AssistantBlock, Message, UserBlock, prompt},
+};
+use life::Life;
+use proptest::prelude::*;
+
+/// One block of a prompt, flattened: what I10 is about.
+fn blocks(run: &Run) -> Vec<String> {
+    let mut blocks = Vec::new();
+    for message in prompt(run).messages {
+        match message {
+            Message::User(parts) => blocks.extend(parts.iter().map(|part| format!("user {part:?}"))),
+            Message::Assistant { model, blocks: parts } => {
+                blocks.extend(parts.iter().map(|part| format!("{model} {part:?}")));
+            }
+        }
+    }
+    blocks
+}
+
+fn legal(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Cases 44 to 48.
+fn check_prompt(run: &Run) {
+    let prompt = prompt(run);
+    assert!(matches!(prompt.messages.first(), Some(Message::User(_))), "a prompt begins with the user");
+    let mut ids = BTreeSet::new();
+    let mut open: Vec<String> = Vec::new();
+    let mut last_was_user = false;
+    // A reply that its provider paused is continued without a word from the user's side.
+    let paused = run.turns.iter().any(|turn| turn.stop == StopReason::Pause);
+    for message in &prompt.messages {
+        match message {
+            Message::Assistant { blocks, .. } => {
+                assert!(open.is_empty(), "a call without a result before the next reply");
+                assert!((last_was_user || paused) && !blocks.is_empty());
+                last_was_user = false;
+                for block in blocks {
+                    if let AssistantBlock::Call { id, .. } = block {
+                        assert!(legal(id) && ids.insert((*id).to_owned()), "{id:?} is illegal or twice on the wire");
+                        open.push((*id).to_owned());
+                    }
+                }
+            }
+            Message::User(blocks) => {
+                assert!(!last_was_user && !blocks.is_empty());
+                last_was_user = true;
+                let mut texts = false;
+                for block in blocks {
+                    match block {
+                        UserBlock::Result { id, content, .. } => {
+                            assert!(!texts, "a result after a text");
+                            assert!(open.first().is_some_and(|first| first == id), "results in the order of the calls");
+                            open.remove(0);
+                            assert!(!content.is_empty() && content.iter().all(|part| !part.is_blank()));
+                        }
+                        UserBlock::Said(content) => {
+                            texts = true;
+                            assert!(!content.is_blank());
+                        }
+                    }
+                }
+                assert!(open.is_empty(), "all results of a turn stand in the next user message");
+            }
+        }
+    }
+    assert!(last_was_user || paused, "a model is asked after the user's side");
+}
+
+/// What holds after every entry.
+fn check_state(run: &Run, now: Millis) {
+    let (status, due_at) = standing(run, now);
+    let next = next(run, now);
+    // I9: whatever wants something has a time at which it is looked at.
+    if next.is_work() && run.driver.is_none() {
+        assert!(due_at.is_some(), "{next:?} without a due time");
+        assert!(matches!(status, Status::Queued | Status::Paused), "{status:?} with {next:?}");
+    }
+    if run.outcome.is_some() || run.cancel.is_some() {
+        assert_eq!(run.pending().count(), 0, "a run that is over or cancelled has an open request");
+    }
+    // Each pending request has its call, and each waiting call its request (I5).
+    let waiting = run.calls().filter(|call| matches!(call.state, CallState::Pending { .. })).count();
+    assert_eq!(waiting, run.pending().count());
+    if let Next::CallModel = next {
+        assert!(run.calls().all(|call| matches!(call.state, CallState::Done(_))), "asked with a call open");
+    }
+    if run.driver.is_none() {
+        assert!(!run.calls().any(|call| matches!(call.state, CallState::Running { .. })), "runs without a driver");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// I1 to I10 as far as they are about one journal.
+    #[test]
+    fn random_lives(choices in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let mut life = Life::new(&choices);
+        let mut earlier: Vec<String> = Vec::new();
+        while life.step() {
+            check_state(&life.run, life.now);
+            if life.asks_model() {
+                check_prompt(&life.run);
+                let now = blocks(&life.run);
+                prop_assert!(now.starts_with(&earlier), "I10: {:#?}\nthen {:#?}", earlier, now);
+                earlier = now;
+            }
+        }
+        // The journal read back from its stored form folds to the same state.
+        let again = life.fold_stored();
+        prop_assert_eq!(&again, &life.run);
+        // I7: whatever ran was planned to run, or approved.
+        for entry in &life.entries {
+            if let Fact::CallDispatched { calls } = &entry.fact {
+                for start in calls {
+                    prop_assert!(life.may_run.contains(&start.call), "{} ran unasked", start.call);
+                }
+            }
+        }
+    }
+}
+
+/// Case 47: a tool that says nothing, or only white space.
+#[test]
+fn blank_results_are_made_visible() {
+    let run = life::one_call(vec![Content::text(" \n"), Content::text("")]);
+    let shown = format!("{:?}", prompt(&run).messages);
+    assert!(shown.contains("(no output)"), "{shown}");
+}
