@@ -1,0 +1,177 @@
+//! What clients send. A field that is not known is refused by name: a typo, or a claim that has no
+//! place here such as a history with "approved" in it (case 6), is never dropped silently.
+
+use std::collections::BTreeMap;
+
+use dormouse_domain::{
+    Mode,
+    decide::{Answer, Resolution},
+    json,
+    message::Content,
+    request::DecisionKind,
+};
+use dormouse_engine::StartRun;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::Value;
+
+use crate::problem::{Kind, Problem};
+
+const MAX_LABELS: usize = 32;
+const MAX_LABEL_NAME_BYTES: usize = 64;
+const MAX_LABEL_BYTES: usize = 512;
+
+/// The body as a `T`. No body at all is an empty object.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let text = body.trim_ascii();
+    let text = if text.is_empty() { b"{}" } else { text };
+    if text[0] != b'{' {
+        return Err(invalid("the body must be a JSON object"));
+    }
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let value = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
+        let path = error.path().to_string();
+        let problem = syntax(error.inner(), if path == "." { None } else { Some(&path) });
+        if path == "." { problem } else { problem.member("field", json::cut(&path, 200)) }
+    })?;
+    parser.end().map_err(|error| syntax(&error, None))?;
+    Ok(value)
+}
+
+fn syntax(error: &serde_json::Error, field: Option<&str>) -> Problem {
+    let mut detail = error.to_string();
+    if detail.contains("surrogate") {
+        detail.push_str("; the text must be well-formed Unicode, where surrogates come in pairs");
+    }
+    if let Some(field) = field {
+        detail = format!("`{}`: {detail}", json::cut(field, 200));
+    }
+    invalid(detail).member("line", error.line()).member("column", error.column())
+}
+
+fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(Kind::InvalidBody, detail)
+}
+
+/// `POST /v1/runs`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartBody {
+    agent: String,
+    /// A string only; lists of content are a later addition.
+    input: String,
+    #[serde(default)]
+    mode: Option<Mode>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+}
+
+impl StartBody {
+    pub(crate) fn checked(self) -> Result<StartRun, Problem> {
+        if self.input.trim().is_empty() {
+            return Err(invalid("`input` is blank; say what the agent is to do").member("field", "input"));
+        }
+        check_metadata(&self.metadata)?;
+        let input = vec![Content::text(self.input)];
+        Ok(StartRun { agent: self.agent, input, mode: self.mode, metadata: self.metadata })
+    }
+}
+
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let fits = |(name, value): (&String, &String)| {
+        (1..=MAX_LABEL_NAME_BYTES).contains(&name.len()) && value.len() <= MAX_LABEL_BYTES
+    };
+    if metadata.len() <= MAX_LABELS && metadata.iter().all(fits) {
+        return Ok(());
+    }
+    let limits = format!(
+        "`metadata` takes at most {MAX_LABELS} entries, with names of 1 to {MAX_LABEL_NAME_BYTES} bytes and values of at \
+         most {MAX_LABEL_BYTES} bytes"
+    );
+    Err(invalid(limits).member("field", "metadata"))
+}
+
+/// `POST /v1/runs/{id}/messages`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageBody {
+    pub(crate) text: String,
+}
+
+/// `POST /v1/runs/{id}/cancel`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelBody {
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
+}
+
+/// `PUT /v1/runs/{id}/mode`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModeBody {
+    pub(crate) mode: Mode,
+}
+
+/// `POST /v1/runs/{id}/pause` and `resume`: nothing to say.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoBody {}
+
+/// `POST …/respond`. What each decision takes is checked against the stored request by
+/// [`decide::check`](dormouse_domain::decide::check), not here.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RespondBody {
+    #[serde(default)]
+    decision: Option<DecisionKind>,
+    #[serde(default)]
+    digest: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+    /// `false`, `0` and `""` are answers (case 23); only `null` is none.
+    #[serde(default)]
+    answer: Option<Value>,
+    #[serde(default)]
+    resolution: Option<Resolution>,
+    /// Goes with `edit`, `always` and `raise`, which no request offers yet: then the decision is
+    /// refused for that reason, not the field as unknown.
+    #[serde(default)]
+    arguments: Option<IgnoredAny>,
+    #[serde(default)]
+    scope: Option<IgnoredAny>,
+    #[serde(default)]
+    by: Option<IgnoredAny>,
+}
+
+impl RespondBody {
+    /// The answer to a request that is named.
+    pub(crate) fn for_request(self) -> Result<Answer, Problem> {
+        let Some(decision) = self.decision else {
+            let detail = "`decision` is missing; the request's `decisions` says which are on offer";
+            return Err(invalid(detail).member("field", "decision"));
+        };
+        let strays = [
+            ("arguments", self.arguments.is_some(), DecisionKind::Edit),
+            ("scope", self.scope.is_some(), DecisionKind::Always),
+            ("by", self.by.is_some(), DecisionKind::Raise),
+        ];
+        if let Some((field, ..)) = strays.into_iter().find(|(_, given, goes_with)| *given && *goes_with != decision) {
+            let decision = decision.as_str();
+            let detail = format!("`{field}` does not go with the decision {decision}; leave it out");
+            return Err(Problem::new(Kind::InvalidAnswer, detail));
+        }
+        let Self { digest, reason, answer, resolution, .. } = self;
+        Ok(Answer { decision, digest, reason, answer, resolution })
+    }
+
+    /// The answer to the one request of a run that waits: here `{answer}` alone answers a question.
+    pub(crate) fn for_run(mut self) -> Result<Answer, Problem> {
+        if self.answer.is_some() {
+            self.decision.get_or_insert(DecisionKind::Answer);
+        }
+        self.for_request()
+    }
+}

@@ -1,0 +1,178 @@
+//! What clients read: the shapes of runs, requests, decisions and entries. Times are RFC 3339 in UTC
+//! with milliseconds; people are `{tenant, subject}` everywhere; a field that does not apply is left
+//! out rather than null.
+
+use dormouse_domain::{
+    Entry, Millis, RunId,
+    item::RunItem,
+    request::{Request, RequestStatus, Settled},
+};
+use dormouse_engine::{Changed, Responded, RunView, Started};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// A point in time as clients read it, `2026-01-31T08:00:00.000Z`.
+pub(crate) fn time(at: Millis) -> Value {
+    let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
+    let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
+    format!("{time:.3}").into()
+}
+
+/// `value` as JSON; null if serde refuses it, which none of the domain's types gives cause for.
+fn plain<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+fn put(object: &mut Map<String, Value>, name: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        object.insert(name.to_owned(), value);
+    }
+}
+
+/// `{items, next_cursor?}`
+pub(crate) fn list(items: Vec<Value>, next_cursor: Option<String>) -> Value {
+    let mut list = Map::from_iter([("items".to_owned(), Value::Array(items))]);
+    put(&mut list, "next_cursor", next_cursor.map(Value::String));
+    Value::Object(list)
+}
+
+/// A run as lists show it: without `requests` and `output`.
+pub(crate) fn run_in_list(item: &RunItem) -> Value {
+    Value::Object(run_fields(item))
+}
+
+/// A run.
+pub(crate) fn run(view: &RunView, now: Millis) -> Value {
+    let mut run = run_fields(&view.item);
+    let requests = view.pending.iter().map(|pending| request(pending, now)).collect();
+    run.insert("requests".into(), Value::Array(requests));
+    put(&mut run, "output", view.output.clone().map(Value::String));
+    Value::Object(run)
+}
+
+fn run_fields(item: &RunItem) -> Map<String, Value> {
+    let mut run = Map::new();
+    let fields = [
+        ("run_id", plain(&item.run_id)),
+        ("owner", plain(&item.owner)),
+        ("agent", item.agent.clone().into()),
+        ("title", item.title.clone().into()),
+        ("status", plain(&item.status)),
+        ("mode", plain(&item.mode)),
+        ("metadata", plain(&item.metadata)),
+        ("turns", item.turns.into()),
+        ("usage", plain(&item.usage)),
+        ("pending", item.pending.into()),
+        ("created_at", time(item.created_at)),
+        ("updated_at", time(item.updated_at)),
+    ];
+    run.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    put(&mut run, "outcome", item.outcome.as_ref().map(plain));
+    run
+}
+
+/// A request at `now`. One whose time is over is shown as expired, also in the moments before that
+/// is written, and only a pending one offers decisions (E11).
+pub(crate) fn request(request: &Request, now: Millis) -> Value {
+    let status = match request.status {
+        RequestStatus::Pending if !request.windows.is_decidable(now) => RequestStatus::Expired,
+        RequestStatus::Pending | RequestStatus::Decided | RequestStatus::Expired | RequestStatus::Cancelled => {
+            request.status
+        }
+    };
+    let decisions = if status == RequestStatus::Pending { plain(&request.decisions) } else { json!([]) };
+    let mut view = Map::new();
+    let fields = [
+        ("request_id", plain(&request.id)),
+        ("run_id", plain(&request.id.run)),
+        ("call", plain(&request.call)),
+        ("kind", plain(&request.kind)),
+        ("status", status.as_str().into()),
+        ("tool", request.tool.clone().into()),
+        ("summary", request.summary.clone().into()),
+        ("arguments", request.arguments.clone()),
+        ("digest", plain(&request.digest)),
+        ("mutates", request.mutates.into()),
+        ("decisions", decisions),
+        ("reasons", plain(&request.reasons)),
+        ("agents", plain(&request.agents)),
+        ("opened_at", time(request.opened_at)),
+        ("wait_until", time(request.windows.wait_until)),
+        ("decide_by", time(request.windows.decide_by)),
+    ];
+    view.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    if let Some(question) = &request.question {
+        view.insert("question".into(), question.question.clone().into());
+        view.insert("options".into(), plain(&question.options));
+        view.insert("allow_free_text".into(), question.allow_free_text.into());
+    }
+    put(&mut view, "decision", request.decision.as_ref().map(decision));
+    Value::Object(view)
+}
+
+/// A decision that stands: `{decision, by, at, …}`.
+pub(crate) fn decision(settled: &Settled) -> Value {
+    let mut view = plain(settled);
+    if let Some(at) = view.get_mut("at") {
+        *at = time(settled.at);
+    }
+    view
+}
+
+/// What a decision led to.
+pub(crate) fn responded(responded: &Responded) -> Value {
+    json!({
+        "request_id": responded.request_id,
+        "status": responded.status,
+        "decision": decision(&responded.decision),
+        "run": { "run_id": responded.run_id, "status": responded.run_status },
+    })
+}
+
+/// A run that was started.
+pub(crate) fn started(started: &Started) -> Value {
+    plain(started)
+}
+
+/// What a change led to.
+pub(crate) fn changed(changed: &Changed) -> Value {
+    plain(changed)
+}
+
+/// An entry of `run`'s journal: [`Entry::view`] with times as everywhere, and with the public name
+/// of each request it speaks of.
+pub(crate) fn entry(run: &RunId, entry: &Entry) -> Value {
+    let mut view = entry.view();
+    for name in ["at", "until", "retry_at"] {
+        retime(&mut view, name);
+    }
+    if let Some(key) = view.get("request").and_then(Value::as_str) {
+        view["request_id"] = format!("{run}.{key}").into();
+    }
+    let requests = view.get_mut("requests").and_then(Value::as_array_mut);
+    for (ordinal, request) in requests.into_iter().flatten().enumerate() {
+        match request {
+            // Suspended opens requests, named by their place.
+            Value::Object(opened) => {
+                opened.insert("request_id".into(), format!("{run}.{}.{ordinal}", entry.index).into());
+                if let Some(windows) = opened.get_mut("windows") {
+                    retime(windows, "wait_until");
+                    retime(windows, "decide_by");
+                }
+            }
+            // RequestExpired names requests by their keys.
+            Value::String(key) => *key = format!("{run}.{key}"),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+        }
+    }
+    view
+}
+
+fn retime(object: &mut Value, name: &str) {
+    if let Some(field) = object.get_mut(name)
+        && let Some(at) = field.as_u64()
+    {
+        *field = time(Millis(at));
+    }
+}
