@@ -1,0 +1,3 @@
+//! The stacks on one machine, under which the same handlers run as on AWS.
+
+pub mod emulators;
