@@ -23,6 +23,8 @@ mod replay;
 pub mod scripted;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
