@@ -6,7 +6,7 @@ use dormouse_engine::ports::{Commit, ItemWrite, RequestWrite, WriteError};
 use crate::{
     action::{Action, Role},
     attrs::{Item, key},
-    entry_item, file, keys, receipt, request_row, run_row,
+    entry_item, file, keys, receipt, request_row, run_row, write,
 };
 
 const ABSENT: Option<&str> = Some("attribute_not_exists(#PK)");
@@ -18,6 +18,16 @@ pub(crate) fn entry(run: &RunId, entry: &dormouse_domain::Entry) -> Result<Vec<A
     let mut items: std::vec::IntoIter<Item> = entry_item::encode(run, entry)?.into_iter();
     let head = items.next().map(|head| Action::put(Role::Entry(entry.entry_id.clone()), head, ABSENT));
     Ok(head.into_iter().chain(items.map(|part| Action::put(Role::Part, part, None))).collect())
+}
+
+/// The client request token of `commit`. A receipt's condition contains the time, so a caller that
+/// repeats such a commit later makes another request, which must not have the same token; what
+/// became of the first one is then told by its entries, or by its receipt.
+pub(crate) fn token(commit: &Commit, now: Millis) -> String {
+    match &commit.receipt {
+        Some(_) => write::token("commit with receipt", &format!("{}\n{}", commit.id.0, receipt::now_secs(now))),
+        None => write::token("commit", &commit.id.0),
+    }
 }
 
 /// The actions of `commit`; a receipt that is expired at `now` does not stand in its way.

@@ -52,7 +52,8 @@ where
 }
 
 fn service(error: &impl ProvideErrorMetadata, status: u16, text: String) -> Attempt {
-    let code = error.code().unwrap_or_default();
+    // An answer without a code is not DynamoDB's, and whoever gave it may have passed the request on.
+    let Some(code) = error.code() else { return Attempt::Unclear(text) };
     if THROTTLED.contains(&code) {
         return not_written(text, true);
     }

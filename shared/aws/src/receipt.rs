@@ -15,6 +15,11 @@ use crate::{
 /// The TTL attribute, in seconds since the epoch.
 pub(crate) const EXPIRES_AT: &str = "expires_at";
 
+/// `now` as receipts count it.
+pub(crate) fn now_secs(now: Millis) -> u64 {
+    now.0 / 1000
+}
+
 fn receipt_key(owner: &Principal, client_key: &str) -> Item {
     key(keys::receipt_pk(owner, client_key), RECEIPT_SK)
 }
@@ -26,7 +31,7 @@ pub(crate) fn store(new: &NewReceipt, now: Millis) -> Result<Action, WriteError>
     item.insert("fingerprint".to_owned(), s(new.receipt.fingerprint.as_str()));
     item.insert(EXPIRES_AT.to_owned(), n(new.expires_at.0.div_ceil(1000)));
     let free = "attribute_not_exists(#PK) OR #expires_at < :now_secs";
-    Ok(Action::put(Role::Receipt, item, Some(free)).with(vec![(":now_secs", n(now.0 / 1000))]))
+    Ok(Action::put(Role::Receipt, item, Some(free)).with(vec![(":now_secs", n(now_secs(now)))]))
 }
 
 pub(crate) async fn get(
@@ -39,7 +44,7 @@ pub(crate) async fn get(
         return Ok(None);
     }
     let Some(item) = table.get(receipt_key(owner, client_key)).await? else { return Ok(None) };
-    if number::<u64>(&item, EXPIRES_AT)? < now.0 / 1000 {
+    if number::<u64>(&item, EXPIRES_AT)? < now_secs(now) {
         return Ok(None);
     }
     let fingerprint =

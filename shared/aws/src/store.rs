@@ -74,8 +74,8 @@ impl Store for DynamoStore {
     }
 
     async fn commit(&self, commit: &Commit) -> Result<(), WriteError> {
-        let actions = commit::actions(commit, self.clock.now())?;
-        Write::new(token("commit", &commit.id.0), actions)?.in_transaction().make(&self.table).await
+        let now = self.clock.now();
+        Write::new(commit::token(commit, now), commit::actions(commit, now)?)?.in_transaction().make(&self.table).await
     }
 
     async fn put_definition(&self, digest: &Digest, definition: &Definition) -> Result<(), WriteError> {

@@ -1,0 +1,136 @@
+//! A request has at most one decision, and the condition is in the write (I6).
+
+use std::sync::Arc;
+
+use dormouse_domain::{
+    Digest, Millis, Principal, RequestId, RequestKey,
+    decide::Decision,
+    request::{Request, RequestStatus, Settled},
+};
+use dormouse_engine::ports::{Commit, RequestWrite, Store as _, WriteError};
+use futures::future::join_all;
+
+use crate::{
+    bed::{Bed, NOW},
+    samples::{DECIDE_BY, commit, opening, principal, request, run, settled},
+};
+
+fn asked() -> Request {
+    request(&run(1), RequestKey::new(3, 0), &principal("ann"), NOW)
+}
+
+fn decide(id: &str, request: &RequestId, by: &Principal, digest: Option<Digest>, now: Millis) -> Commit {
+    let write = RequestWrite::Decide { id: request.clone(), settled: settled(by, now), digest, now };
+    Commit { requests: vec![write], ..commit(&request.run, id) }
+}
+
+async fn with_request() -> Bed {
+    let bed = Bed::new().await;
+    bed.store.commit(&opening(&asked(), "open")).await.unwrap();
+    bed
+}
+
+#[tokio::test]
+async fn a_request_is_read_back_as_it_was_opened() {
+    let bed = with_request().await;
+    assert_eq!(bed.store.request(&asked().id).await.unwrap(), Some(asked()));
+    let unknown = RequestId { run: run(1), key: RequestKey::new(3, 1) };
+    assert_eq!(bed.store.request(&unknown).await.unwrap(), None);
+    let again = bed.store.commit(&opening(&asked(), "again")).await;
+    assert!(matches!(again, Err(WriteError::RequestCondition)), "{again:?}");
+}
+
+#[tokio::test]
+async fn i6_a_decision_is_taken_under_its_conditions_only() {
+    let (ann, bob) = (principal("ann"), principal("bob"));
+    let other_tenant = Principal { tenant: "other".into(), ..ann.clone() };
+    let (right, wrong) = (Some(asked().digest), Some(Digest::of(b"something else")));
+    for (why, by, digest, now, is_taken) in [
+        ("no digest where none is needed", &ann, None, NOW, true),
+        ("the digest that was shown", &ann, right.clone(), NOW, true),
+        ("another digest", &ann, wrong, NOW, false),
+        ("another person", &bob, right.clone(), NOW, false),
+        ("another tenant", &other_tenant, right.clone(), NOW, false),
+        ("case 20: the last moment", &ann, right.clone(), DECIDE_BY, true),
+        ("case 20: a moment too late", &ann, right, DECIDE_BY.plus(1), false),
+    ] {
+        let bed = with_request().await;
+        let outcome = bed.store.commit(&decide("d", &asked().id, by, digest, now)).await;
+        let stored = bed.store.request(&asked().id).await.unwrap().unwrap();
+        if is_taken {
+            assert!(outcome.is_ok(), "{why}: {outcome:?}");
+            let decided = Request { status: RequestStatus::Decided, decision: Some(settled(by, now)), ..asked() };
+            assert_eq!(stored, decided, "{why}");
+        } else {
+            assert!(matches!(outcome, Err(WriteError::RequestCondition)), "{why}: {outcome:?}");
+            assert_eq!(stored, asked(), "{why}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_there_cannot_be_decided_or_closed() {
+    let bed = Bed::new().await;
+    let decided = bed.store.commit(&decide("d", &asked().id, &principal("ann"), None, NOW)).await;
+    assert!(matches!(decided, Err(WriteError::RequestCondition)), "{decided:?}");
+    let close = RequestWrite::Close { id: asked().id, status: RequestStatus::Expired };
+    let closed = bed.store.commit(&Commit { requests: vec![close], ..commit(&run(1), "c") }).await;
+    assert!(matches!(closed, Err(WriteError::RequestCondition)), "{closed:?}");
+    assert_eq!(bed.count().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn case_1_of_16_decisions_at_once_one_stands() {
+    for round in 0..10 {
+        let bed = with_request().await;
+        let one = |number: usize| {
+            let store = Arc::clone(&bed.store);
+            let decision = Decision::Deny { reason: Some(number.to_string()) };
+            let write = RequestWrite::Decide {
+                id: asked().id,
+                settled: Settled { decision, by: principal("ann"), at: NOW },
+                digest: Some(asked().digest),
+                now: NOW,
+            };
+            let commit = Commit { requests: vec![write], ..commit(&run(1), &format!("{round}-{number}")) };
+            tokio::spawn(async move { store.commit(&commit).await })
+        };
+        let outcomes: Vec<_> = join_all((0..16).map(one)).await.into_iter().map(Result::unwrap).collect();
+        let won: Vec<usize> = (0..16).filter(|&number| outcomes[number].is_ok()).collect();
+        assert_eq!(won.len(), 1, "{outcomes:?}");
+        let stands = bed.store.request(&asked().id).await.unwrap().unwrap().decision.unwrap().decision;
+        assert_eq!(stands, Decision::Deny { reason: Some(won[0].to_string()) });
+    }
+}
+
+#[tokio::test]
+async fn what_is_decided_or_closed_stays_so() {
+    let ann = principal("ann");
+    let close = |id: &str, status| {
+        let write = RequestWrite::Close { id: asked().id, status };
+        Commit { requests: vec![write], ..commit(&run(1), id) }
+    };
+    let bed = with_request().await;
+    bed.store.commit(&decide("a", &asked().id, &ann, None, NOW)).await.unwrap();
+    for late in [decide("b", &asked().id, &ann, None, NOW), close("c", RequestStatus::Expired)] {
+        assert!(matches!(bed.store.commit(&late).await, Err(WriteError::RequestCondition)));
+    }
+    let bed = with_request().await;
+    bed.store.commit(&close("a", RequestStatus::Expired)).await.unwrap();
+    for late in [decide("b", &asked().id, &ann, None, NOW), close("c", RequestStatus::Cancelled)] {
+        assert!(matches!(bed.store.commit(&late).await, Err(WriteError::RequestCondition)));
+    }
+    let stored = bed.store.request(&asked().id).await.unwrap().unwrap();
+    assert_eq!(stored, Request { status: RequestStatus::Expired, ..asked() });
+}
+
+#[tokio::test]
+async fn a_decision_can_be_as_long_as_a_person_may_write() {
+    let bed = with_request().await;
+    // Escaped, each of these takes six bytes.
+    let reason = Some("\u{1}".repeat(dormouse_domain::decide::MAX_TEXT_BYTES));
+    let settled = Settled { decision: Decision::Deny { reason }, by: principal("ann"), at: NOW };
+    let write = RequestWrite::Decide { id: asked().id, settled: settled.clone(), digest: None, now: NOW };
+    bed.store.commit(&Commit { requests: vec![write], ..commit(&run(1), "d") }).await.unwrap();
+    assert_eq!(bed.store.request(&asked().id).await.unwrap().unwrap().decision, Some(settled));
+}
