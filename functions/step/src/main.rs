@@ -1,2 +1,31 @@
-//! Placeholder.
-fn main() {}
+//! Drives runs: one wake message, one short invocation, until nothing is left to do now.
+//!
+//! Providers read their own variables (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, …). Scripted models are
+//! refused: they are for development.
+
+use std::{convert::Infallible, sync::Arc};
+
+use aws_lambda_events::sqs::SqsEvent;
+use dormouse_domain::Millis;
+use dormouse_host::{Host, Parts};
+use dormouse_models::{Providers, scripted::Scripted};
+use dormouse_tools::Registry;
+use lambda_runtime::{LambdaEvent, service_fn};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    dormouse_host::init_tracing();
+    let host = Host::from_env().await?;
+    let parts = Parts {
+        models: Arc::new(Providers::from_env(Scripted::refused())),
+        tools: Arc::new(Registry::new(host.files())),
+        // The agents of runs are frozen in the store.
+        ..Parts::none()
+    };
+    let engine = host.engine(parts);
+    let handler = service_fn(async |event: LambdaEvent<SqsEvent>| {
+        let deadline = Millis(event.context.deadline);
+        Ok::<_, Infallible>(dormouse_api::step(&engine, event.payload, deadline).await)
+    });
+    lambda_runtime::run(handler).await.map_err(anyhow::Error::from_boxed)
+}

@@ -1,0 +1,128 @@
+//! What the Lambda functions share: an engine on AWS, put together from the environment.
+//!
+//! A function has only the ports that its role allows. [`Host`] holds what all of them have, store
+//! and queue; models, tools and agents are [`Parts`] that a `main` adds where it needs them, and
+//! what is not added refuses. So the respond function cannot start a model: it has none, and does
+//! not even link one.
+
+mod absent;
+mod environment;
+mod world;
+
+use std::{fmt, sync::Arc};
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use dormouse_aws::{DynamoStore, SqsQueue};
+use dormouse_engine::{
+    Engine, Ports, Settings,
+    ports::{Agents, Files, Ids, Models, Queue, Tools},
+};
+use tracing_subscriber::EnvFilter;
+
+pub use absent::{NoAgents, NoModels, NoQueue, NoTools};
+pub use environment::{BadEnvironment, Environment, Variable};
+pub use world::{SystemClock, UuidIds};
+
+/// The DynamoDB table. Every function needs it.
+pub const TABLE: Variable = Variable { name: "DORMOUSE_TABLE", holds: "the name of the DynamoDB table" };
+/// The queue of wakes. Every function that writes needs it.
+pub const QUEUE_URL: Variable = Variable { name: "DORMOUSE_QUEUE_URL", holds: "the URL of the SQS queue" };
+
+/// The store and the queue that the environment names.
+pub struct Host {
+    store: Arc<DynamoStore>,
+    queue: Arc<dyn Queue>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// The ports that not every function has.
+pub struct Parts {
+    /// Models.
+    pub models: Arc<dyn Models>,
+    /// Tools.
+    pub tools: Arc<dyn Tools>,
+    /// The agents that can be started.
+    pub agents: Arc<dyn Agents>,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+impl Parts {
+    /// None of them.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { models: Arc::new(NoModels), tools: Arc::new(NoTools), agents: Arc::new(NoAgents) }
+    }
+}
+
+impl Host {
+    /// The host of a function that writes: needs [`TABLE`] and [`QUEUE_URL`]. The AWS SDK reads its
+    /// own variables, `AWS_ENDPOINT_URL` among them.
+    ///
+    /// # Errors
+    /// [`BadEnvironment`], which names every variable that is missing.
+    pub async fn from_env() -> Result<Self, BadEnvironment> {
+        let environment = Environment::of_process();
+        let [table, url] = environment.require([TABLE, QUEUE_URL])?;
+        let config = sdk_config().await;
+        Ok(Self { store: store(&config, table), queue: Arc::new(SqsQueue::connect(&config, url)) })
+    }
+
+    /// The host of a function that only reads: needs [`TABLE`], and can wake nobody.
+    ///
+    /// # Errors
+    /// [`BadEnvironment`], which names every variable that is missing.
+    pub async fn reading_from_env() -> Result<Self, BadEnvironment> {
+        let [table] = Environment::of_process().require([TABLE])?;
+        Ok(Self { store: store(&sdk_config().await, table), queue: Arc::new(NoQueue) })
+    }
+
+    /// The workspace files, for tools.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn Files> {
+        Arc::clone(&self.store) as Arc<dyn Files>
+    }
+
+    /// The engine over this store and queue and these parts.
+    #[must_use]
+    pub fn engine(self, parts: Parts) -> Engine {
+        let Parts { models, tools, agents } = parts;
+        let ports = Ports {
+            store: self.store,
+            queue: self.queue,
+            models,
+            tools,
+            agents,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(UuidIds),
+        };
+        // A name of its own for each process: the logs of two drivers are never mistaken for one.
+        Engine::new(ports, Settings::new(format!("lambda-{:032x}", UuidIds.fresh())))
+    }
+}
+
+async fn sdk_config() -> SdkConfig {
+    aws_config::load_defaults(BehaviorVersion::latest()).await
+}
+
+fn store(config: &SdkConfig, table: String) -> Arc<DynamoStore> {
+    Arc::new(DynamoStore::connect(config, table, Arc::new(SystemClock)))
+}
+
+/// Writes the log to standard output, a JSON object a line, as `CloudWatch` takes it apart. What is
+/// logged is set by `RUST_LOG`, else `info`. Does nothing if a log is set up already.
+pub fn init_tracing() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let set = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).try_init();
+    // Set up already: whoever did that wants it so.
+    drop(set);
+}
