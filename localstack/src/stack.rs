@@ -1,0 +1,187 @@
+//! All of Dormouse in one process.
+
+use std::{fmt::Write as _, net::SocketAddr, sync::Arc, time::Duration};
+
+use aws_config::SdkConfig;
+use dormouse_aws::{DynamoStore, SqsQueue, schema::create_table};
+use dormouse_engine::{Engine, Ports, Settings, ports::StoreError};
+use dormouse_host::{SystemClock, UuidIds};
+use dormouse_models::{Providers, scripted::Scripted};
+use dormouse_tools::{AgentSet, Registry, load_dir};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+use crate::{
+    config::{Backend, Config},
+    emulators::{EmbeddedDynamo, EmbeddedSqs, EmulatorError, sdk_config},
+    lock::{DataLock, LockError},
+    pump::{self, Pump},
+    server,
+};
+
+/// A stack that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// The data folder can't be had.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The database can't be opened.
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    /// The table can't be made or read.
+    #[error("the table cannot be used")]
+    Store(#[from] StoreError),
+    /// The queue can't be made.
+    #[error("the queue cannot be used: {0}")]
+    Queue(String),
+    /// Agent files have faults: one line each.
+    #[error("the agent files have faults:\n{0}")]
+    Agents(String),
+    /// The port can't be had.
+    #[error("127.0.0.1:{port} cannot be used: {source}; choose another port with --port")]
+    Port {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A running stack. Dropping it ends everything at once, as a crash does; [`Stack::stop`] lets the
+/// steps that run come to their end.
+pub struct Stack {
+    engine: Engine,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    _lock: Option<DataLock>,
+}
+
+impl Stack {
+    /// Opens the table and the queue, takes over what earlier processes left, and starts to drive.
+    ///
+    /// # Errors
+    /// [`StackError`], each with what to do about it.
+    pub async fn start(config: Config) -> Result<Self, StackError> {
+        let host = uuid::Uuid::now_v7().simple().to_string();
+        let settings = Settings { sole_host: !matches!(config.backend, Backend::Aws(_)), ..Settings::new(host) };
+        let step_ms = u64::try_from(config.step_timeout.as_millis()).unwrap_or(u64::MAX);
+        let agents = load_agents(&config, settings.max_tool_timeout_ms(step_ms))?;
+        let (lock, dynamo, sqs) = backend(&config.backend)?;
+
+        let clock = Arc::new(SystemClock);
+        let store = Arc::new(DynamoStore::connect(&dynamo, &config.table, clock.clone()));
+        create_table(store.client(), &config.table).await?;
+        let url = pump::create_queue(&sqs, &config.queue, config.step_timeout).await.map_err(StackError::Queue)?;
+        let queue = Arc::new(SqsQueue::connect(&sqs, url));
+        let ports = Ports {
+            store: store.clone(),
+            queue: queue.clone(),
+            models: Arc::new(Providers::from_env(Scripted::in_folder(&config.agents))),
+            tools: Arc::new(Registry::new(store)),
+            agents: Arc::new(agents),
+            clock,
+            ids: Arc::new(UuidIds),
+        };
+        let engine = Engine::new(ports, settings.clone());
+        if settings.sole_host {
+            let orphans = engine.wake_orphans().await?;
+            if orphans.due > 0 {
+                tracing::info!(runs = orphans.due, "took over runs of an earlier process");
+            }
+        }
+        let (stop, stopped) = watch::channel(false);
+        let pump = Pump::new(engine.clone(), queue, config.step_timeout, config.concurrency);
+        let tasks = vec![
+            tokio::spawn(pump.run(stopped.clone())),
+            tokio::spawn(sweep(engine.clone(), config.sweep_every, stopped)),
+        ];
+        Ok(Self { engine, stop, tasks, _lock: lock })
+    }
+
+    /// The engine, for tests that look beneath the API.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Serves the API on `127.0.0.1:port`; returns the address, whose port is a free one if 0 is
+    /// asked for.
+    ///
+    /// # Errors
+    /// [`StackError::Port`].
+    pub async fn serve(&mut self, port: u16) -> Result<SocketAddr, StackError> {
+        let failed = |source| StackError::Port { port, source };
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let app = server::app(self.engine.clone());
+        let mut stopped = self.stop.subscribe();
+        self.tasks.push(tokio::spawn(async move {
+            let until = async move {
+                let _closed = stopped.wait_for(|stop| *stop).await;
+            };
+            if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(until).await {
+                tracing::error!(%error, "the API's front ended");
+            }
+        }));
+        Ok(address)
+    }
+
+    /// Takes no more work, and waits until the steps that run have come to their end.
+    pub async fn stop(mut self) {
+        let _nobody_listens = self.stop.send(true);
+        for task in std::mem::take(&mut self.tasks) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a part of the stack ended badly");
+            }
+        }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn load_agents(config: &Config, max_timeout_ms: u64) -> Result<AgentSet, StackError> {
+    load_dir(&config.agents, max_timeout_ms).map_err(|faulty| {
+        let mut lines = String::new();
+        for file in faulty {
+            // Writing to a string cannot fail.
+            let _ok = writeln!(lines, "{file}");
+        }
+        StackError::Agents(lines)
+    })
+}
+
+type Clients = (Option<DataLock>, SdkConfig, SdkConfig);
+
+fn backend(backend: &Backend) -> Result<Clients, StackError> {
+    Ok(match backend {
+        Backend::Folder(folder) => {
+            let lock = DataLock::take(folder)?;
+            let dynamo = EmbeddedDynamo::open(&folder.join("dormouse.db"))?;
+            (Some(lock), sdk_config(dynamo.http_client()), sdk_config(EmbeddedSqs::new().http_client()))
+        }
+        Backend::Memory => {
+            let dynamo = EmbeddedDynamo::memory()?;
+            (None, sdk_config(dynamo.http_client()), sdk_config(EmbeddedSqs::new().http_client()))
+        }
+        Backend::Clients { dynamo, sqs } => (None, (**dynamo).clone(), (**sqs).clone()),
+        Backend::Aws(config) => (None, (**config).clone(), (**config).clone()),
+    })
+}
+
+/// What the schedule does on AWS, more often.
+async fn sweep(engine: Engine, every: Duration, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = stopped.wait_for(|stop| *stop) => return,
+            _ = ticks.tick() => {}
+        }
+        if let Err(error) = engine.sweep().await {
+            tracing::error!(%error, "the sweep failed; the next one goes on");
+        }
+    }
+}
