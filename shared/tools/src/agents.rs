@@ -156,3 +156,6 @@ fn tool_faults(text: &str) -> Vec<Fault> {
     }
     faults
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// No lines yet, `max_lines` of them at most.
-    pub(crate) fn new(max_lines: usize) -> Self {
+    pub(crate) fn at_most(max_lines: usize) -> Self {
         Self { text: String::new(), shown: 0, max_lines }
     }
 
@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_in_number_and_bytes() {
-        let mut lines = Lines::new(2);
+        let mut lines = Lines::at_most(2);
         assert!(lines.push("a") && lines.push("b") && !lines.push("c"));
         assert_eq!((lines.len(), lines.into_text().as_str()), (2, "a\nb"));
-        let mut lines = Lines::new(1000);
+        let mut lines = Lines::at_most(1000);
         while lines.push(&"x".repeat(1000)) {}
         assert!(lines.into_text().len() <= MAX_RESULT_BYTES);
     }

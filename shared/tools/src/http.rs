@@ -316,3 +316,6 @@ impl Received {
         cut_text(&text, MAX_RESULT_BYTES, total)
     }
 }
+
+#[cfg(test)]
+mod tests;

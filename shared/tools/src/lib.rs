@@ -19,6 +19,8 @@ mod http;
 mod path;
 mod registry;
 mod schema;
+#[cfg(test)]
+mod testing;
 mod workspace;
 
 pub use agents::{AgentSet, FileFaults, load_dir};

@@ -71,3 +71,6 @@ impl Tools for Registry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

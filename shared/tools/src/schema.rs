@@ -64,7 +64,7 @@ mod tests {
     fn each_violation_has_its_place() {
         let schema = json!({
             "type": "object",
-            "properties": {"env": {"enum": ["dev", "prod"]}, "to": {"type": "array", "items": {"type": "integer"}}},
+            "properties": {"service": true, "env": {"enum": ["dev", "prod"]}, "to": {"type": "array", "items": {"type": "integer"}}},
             "required": ["service"],
             "additionalProperties": false
         });
@@ -115,6 +115,18 @@ mod tests {
             json!(3),
         ] {
             assert!(compile(&bad).is_err(), "{bad}");
+        }
+    }
+
+    /// A schema that refers to itself without end must not take the process down.
+    #[test]
+    fn endless_schemas_end() {
+        for schema in [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+        ] {
+            let _ = compile(&schema).map(|validator| check(&validator, &json!({"a": 1})));
         }
     }
 

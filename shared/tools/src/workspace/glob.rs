@@ -23,7 +23,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(files: &dyn Files, workspace: &str, arguments: Arguments) -> Result<Done, Failure> {
     let matcher = matcher(&arguments.pattern)?;
     let all = files.files(workspace).await?;
-    let mut lines = Lines::new(MAX_LISTED);
+    let mut lines = Lines::at_most(MAX_LISTED);
     let mut matching = 0;
     for file in all.iter().filter(|file| matcher.is_match(&file.path)) {
         matching += 1;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use dormouse_domain::json;
 use dormouse_engine::ports::{FileInfo, Files};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use regex::{Regex, RegexBuilder};
@@ -18,6 +19,9 @@ const MAX_LINE_BYTES: usize = 300;
 const MAX_PATTERN_BYTES: usize = 1000;
 /// Largest compiled pattern in bytes. It bounds the time for a byte of text, too.
 const MAX_REGEX_BYTES: usize = 1 << 20;
+/// Text that is searched in one go, in bytes: the beginning of a line, or several lines. With the
+/// worst pattern this takes a good part of a second; then others, and the timeout, get their turn.
+const MAX_STRETCH_BYTES: usize = 16 * 1024;
 /// Files that are read at once.
 const CONCURRENT_READS: usize = 8;
 
@@ -36,26 +40,22 @@ pub(super) async fn run(files: &dyn Files, workspace: &str, arguments: Arguments
     chosen.retain(|file| matcher.as_ref().is_none_or(|matcher| matcher.is_match(&file.path)));
     let (readable, too_large): (Vec<FileInfo>, Vec<FileInfo>) =
         chosen.into_iter().partition(|file| file.bytes <= MAX_FILE_BYTES as u64);
-    let searched = readable.len();
+    let mut found =
+        Found { lines: Lines::at_most(MAX_MATCHES), searched: readable.len(), cut: false, too_long: 0, stretch: 0 };
     let mut contents = stream::iter(readable)
         .map(|info| async move {
             let file = files.file(workspace, &info.path).await?;
             Ok::<_, Failure>((info.path, file))
         })
         .buffered(CONCURRENT_READS);
-    let mut lines = Lines::new(MAX_MATCHES);
-    let mut cut = false;
     while let Some((path, file)) = contents.try_next().await? {
         // A file that is gone since it was listed has no lines.
-        let content = file.map(|file| file.content).unwrap_or_default();
-        if !search(&regex, &path, &content, &mut lines) {
-            cut = true;
+        found.search(&regex, &path, &file.map(|file| file.content).unwrap_or_default()).await;
+        if found.cut {
             break;
         }
-        // Searching is work for the processor; others, and the timeout, get their turn in between.
-        tokio::task::yield_now().await;
     }
-    Ok(Done::text(report(lines, searched, &too_large, cut)))
+    Ok(Done::text(found.report(&too_large)))
 }
 
 fn compile(pattern: &str) -> Result<Regex, Failure> {
@@ -68,15 +68,61 @@ fn compile(pattern: &str) -> Result<Regex, Failure> {
     regex.map_err(|error| bad(&shorten(&error.to_string(), 600)))
 }
 
-/// Adds the lines of `content` that match; false if there is no room for all of them.
-fn search(regex: &Regex, path: &str, content: &str, lines: &mut Lines) -> bool {
-    for (i, line) in content.lines().enumerate() {
-        let Some(found) = regex.find(line) else { continue };
-        if !lines.push(&format!("{path}:{}: {}", i + 1, around(line, found.start()))) {
-            return false;
+/// What was found so far.
+struct Found {
+    lines: Lines,
+    /// Files that are searched.
+    searched: usize,
+    /// Whether there was no room for all lines that match.
+    cut: bool,
+    /// Lines of which only the beginning was searched.
+    too_long: usize,
+    /// Bytes that were searched since others had their turn.
+    stretch: usize,
+}
+
+impl Found {
+    /// Adds the lines of `content` that match, as long as there is room.
+    async fn search(&mut self, regex: &Regex, path: &str, content: &str) {
+        for (i, line) in content.lines().enumerate() {
+            let searched = json::cut(line, MAX_STRETCH_BYTES);
+            self.too_long += usize::from(searched.len() < line.len());
+            self.stretch += searched.len();
+            if self.stretch > MAX_STRETCH_BYTES {
+                tokio::task::yield_now().await;
+                self.stretch = searched.len();
+            }
+            let Some(hit) = regex.find(searched) else { continue };
+            if !self.lines.push(&format!("{path}:{}: {}", i + 1, around(line, hit.start()))) {
+                self.cut = true;
+                return;
+            }
         }
     }
-    true
+
+    fn report(self, too_large: &[FileInfo]) -> String {
+        let shown = self.lines.len();
+        let mut text = self.lines.into_text();
+        if shown == 0 {
+            let _ = write!(text, "[no line matches; files searched: {}]", self.searched);
+        }
+        if self.cut {
+            let _ = write!(text, "\n[cut: more lines match than the {shown} shown; search for something narrower]");
+        }
+        if self.too_long > 0 {
+            let n = self.too_long;
+            let _ = write!(text, "\n[lines of which only the first {MAX_STRETCH_BYTES} bytes were searched: {n}]");
+        }
+        if let Some(first) = too_large.first() {
+            let _ = write!(
+                text,
+                "\n[files of more than {MAX_FILE_BYTES} bytes, not searched: {}, the first is {}]",
+                too_large.len(),
+                first.path
+            );
+        }
+        text
+    }
 }
 
 /// `line`, or the part of it that begins a little before byte `at`.
@@ -90,27 +136,6 @@ fn around(line: &str, at: usize) -> String {
         start -= 1;
     }
     format!("…{}", shorten(&line[start..], MAX_LINE_BYTES))
-}
-
-fn report(lines: Lines, searched: usize, too_large: &[FileInfo], cut: bool) -> String {
-    let shown = lines.len();
-    let mut text = lines.into_text();
-    if shown == 0 {
-        let _ = write!(text, "[no line matches in {searched} files]");
-    }
-    if cut {
-        let _ =
-            write!(text, "\n[cut: more lines match than the {shown} that are shown; search for something narrower]");
-    }
-    if let Some(first) = too_large.first() {
-        let _ = write!(
-            text,
-            "\n[not searched: {} files of more than {MAX_FILE_BYTES} bytes, the first is {}]",
-            too_large.len(),
-            first.path
-        );
-    }
-    text
 }
 
 #[cfg(test)]

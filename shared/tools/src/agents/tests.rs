@@ -1,0 +1,90 @@
+use tempfile::TempDir;
+
+use super::*;
+
+const TIMEOUT: u64 = 60_000;
+
+fn dir(files: &[(&str, &str)]) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+/// The faults as they are printed, without the directory's own path.
+fn faults(dir: &TempDir) -> String {
+    let lines: Vec<_> = load_dir(dir.path(), TIMEOUT).unwrap_err().iter().map(ToString::to_string).collect();
+    lines.join("\n").replace(&format!("{}/", dir.path().display()), "")
+}
+
+const MODELS: &str = "models = [\"scripted:scripts/a.toml\"]\n";
+
+#[test]
+fn toml_files_at_the_top_are_agents() {
+    let named = format!("name = \"boss\"\n{MODELS}");
+    let dir = dir(&[
+        ("ops.toml", MODELS),
+        ("b.toml", &named),
+        ("scripts/a.toml", "reply = 1"),
+        ("README.md", "x"),
+        (".#ops.toml", "x"),
+    ]);
+    let agents = load_dir(dir.path(), TIMEOUT).unwrap();
+    assert_eq!(agents.names(), ["boss", "ops"]);
+    assert_eq!(agents.get("boss").unwrap().name, "boss");
+    assert!(agents.get("b").is_none());
+}
+
+#[test]
+fn all_faults_of_all_files_at_once() {
+    let schemas = format!(
+        "{MODELS}wiat = 1\n\
+         [[tools]]\nname = \"ok\"\nhttp = {{ url = \"https://example.com/\" }}\n\
+         [[tools]]\nname = \"a\"\nhttp = {{ url = \"http://[\" }}\ninput_schema = {{ type = \"objekt\" }}\n\
+         [[tools]]\nname = \"b\"\nhttp = {{ url = \"http://x/\" }}\n\
+         input_schema = {{ properties = {{ p = {{ \"$ref\" = \"https://example.com/p.json\" }} }} }}\n"
+    );
+    let twice = format!("name = \"ops\"\n{MODELS}");
+    let dir = dir(&[("bad.toml", &schemas), ("ops.toml", MODELS), ("other.toml", &twice), ("torn.toml", "models = [")]);
+    fs::write(dir.path().join("latin.toml"), b"# \xe9").unwrap();
+    let faults = faults(&dir);
+    for part in [
+        "bad.toml: wiat: unknown key",
+        "bad.toml: tools[1].input_schema: not a JSON Schema that can be used: ",
+        "bad.toml: tools[1].http.url: not a URL: ",
+        "bad.toml: tools[2].input_schema: not a JSON Schema that can be used: ",
+        "latin.toml: file: ",
+        "other.toml: name: \"ops\" is the agent of ops.toml already",
+        "torn.toml: line 1: ",
+    ] {
+        assert!(faults.lines().any(|line| line.starts_with(part)), "{part} missing in:\n{faults}");
+    }
+    assert_eq!(faults.lines().count(), 7, "{faults}");
+}
+
+/// A number that has no canonical form would leave the definition without the digest it is stored under.
+#[test]
+fn a_definition_without_a_digest_is_refused() {
+    let text = format!(
+        "{MODELS}[[tools]]\nname = \"a\"\nhttp = {{ url = \"http://x/\" }}\ninput_schema = {{ maximum = 9007199254740993 }}\n"
+    );
+    assert!(faults(&dir(&[("a.toml", &text)])).starts_with("a.toml: file: the number 9007199254740993"));
+}
+
+#[test]
+fn a_directory_without_agents_says_what_to_do() {
+    let empty = dir(&[("scripts/a.toml", "x = 1")]);
+    let faults = load_dir(empty.path(), TIMEOUT).unwrap_err();
+    assert!(faults[0].to_string().contains("add a file such as ops.toml"), "{}", faults[0]);
+    let faults = load_dir(&empty.path().join("nowhere"), TIMEOUT).unwrap_err();
+    assert!(faults[0].to_string().contains("nowhere: directory: "), "{}", faults[0]);
+}
+
+#[test]
+fn a_file_is_bounded() {
+    let large = format!("{MODELS}system = \"{}\"", "x".repeat(MAX_AGENT_BYTES as usize));
+    assert!(faults(&dir(&[("a.toml", &large)])).contains("at most 1048576"));
+}
