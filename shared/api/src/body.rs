@@ -1,7 +1,7 @@
 //! What clients send. A field that is not known is refused by name: a typo, or a claim that has no
 //! place here such as a history with "approved" in it (case 6), is never dropped silently.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use dormouse_domain::{
     Mode,
@@ -33,22 +33,23 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let value = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let path = error.path().to_string();
-        let problem = syntax(error.inner(), if path == "." { None } else { Some(&path) });
-        if path == "." { problem } else { problem.member("field", json::cut(&path, 200)) }
+        fault(text, error.inner(), if path == "." { "" } else { json::cut(&path, 200) })
     })?;
-    parser.end().map_err(|error| syntax(&error, None))?;
+    parser.end().map_err(|error| fault(text, &error, ""))?;
     Ok(value)
 }
 
-fn syntax(error: &serde_json::Error, field: Option<&str>) -> Problem {
-    let mut detail = error.to_string();
-    if detail.contains("surrogate") {
-        detail.push_str("; the text must be well-formed Unicode, where surrogates come in pairs");
+/// What is wrong with `text`, in `field` if that is not empty.
+fn fault(text: &[u8], error: &serde_json::Error, field: &str) -> Problem {
+    let mut detail = if field.is_empty() { error.to_string() } else { format!("`{field}`: {error}") };
+    // serde_json's own words for a lone surrogate do not speak of one.
+    let lone_surrogate =
+        || std::str::from_utf8(text).is_ok_and(|text| matches!(json::well_formed(text), Cow::Owned(_)));
+    if error.is_syntax() && lone_surrogate() {
+        detail.push_str("; the text must be well-formed Unicode, where \\u surrogates come in pairs");
     }
-    if let Some(field) = field {
-        detail = format!("`{}`: {detail}", json::cut(field, 200));
-    }
-    invalid(detail).member("line", error.line()).member("column", error.column())
+    let problem = invalid(detail).member("line", error.line()).member("column", error.column());
+    if field.is_empty() { problem } else { problem.member("field", field) }
 }
 
 fn invalid(detail: impl Into<String>) -> Problem {

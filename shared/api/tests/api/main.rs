@@ -1,0 +1,16 @@
+//! The HTTP interface and the triggers, over an engine in memory: proxy events in, responses out.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers fail as the tests they serve do")]
+
+mod app;
+mod batch;
+mod bodies;
+mod controlling;
+mod deciding;
+mod following;
+mod idempotency;
+mod identity;
+mod problems;
+mod reading;
+mod routes;
+mod shapes;

@@ -1,0 +1,173 @@
+//! The shapes that clients rely on, whole.
+
+use dormouse_testkit::{call, say};
+use serde_json::{Value, json};
+
+use crate::app::{App, approval, respond_url};
+
+const AT: &str = "2023-11-14T22:13:20.000Z";
+const NEXT_DAY: &str = "2023-11-15T22:13:20.000Z";
+
+fn ann() -> Value {
+    json!({ "tenant": "acme", "subject": "ann" })
+}
+
+fn deploy_request(run: &str, digest: &Value) -> Value {
+    json!({
+        "request_id": format!("{run}.3.0"),
+        "run_id": run,
+        "call": "2.0",
+        "kind": "approval",
+        "status": "pending",
+        "tool": "deploy",
+        "summary": r#"deploy(env: "test")"#,
+        "arguments": { "env": "test" },
+        "digest": digest,
+        "mutates": true,
+        "decisions": ["approve", "deny"],
+        "reasons": ["mode normal: tools that change anything ask"],
+        "agents": ["ops"],
+        "opened_at": AT,
+        "wait_until": NEXT_DAY,
+        "decide_by": NEXT_DAY,
+    })
+}
+
+#[tokio::test]
+async fn a_run_and_its_request() {
+    let app = App::new();
+    let (run, request) = app.waiting("ann").await;
+    assert!(request["digest"].as_str().unwrap().starts_with("sha256:"));
+    let mut expected = deploy_request(&run, &request["digest"]);
+    // The policy's words are its own.
+    expected["reasons"] = request["reasons"].clone();
+    assert_eq!(request["reasons"].as_array().unwrap().len(), 1);
+    let id = request["request_id"].as_str().unwrap();
+    assert_eq!(app.get("ann", &format!("/v1/requests/{id}")).await.expect(200), expected);
+    assert_eq!(app.get("ann", "/v1/requests").await.expect(200), json!({ "items": [expected] }));
+
+    let mut view = json!({
+        "run_id": run,
+        "owner": ann(),
+        "agent": "ops",
+        "title": "go",
+        "status": "waiting",
+        "mode": "normal",
+        "metadata": {},
+        "turns": 1,
+        "usage": { "input_tokens": 10, "output_tokens": 5 },
+        "pending": 1,
+        "created_at": AT,
+        "updated_at": AT,
+    });
+    assert_eq!(app.get("ann", "/v1/runs").await.expect(200), json!({ "items": [view] }));
+    view["requests"] = json!([expected]);
+    view["output"] = json!("");
+    assert_eq!(app.get("ann", &format!("/v1/runs/{run}")).await.expect(200), view);
+}
+
+#[tokio::test]
+async fn a_start_a_decision_and_an_end() {
+    let app = App::new();
+    let (run, request) = app.waiting("ann").await;
+    let decided = app.post("ann", &respond_url(&request), approval(&request)).await.expect(200);
+    let decision = json!({ "decision": "approve", "by": ann(), "at": AT });
+    assert_eq!(
+        decided,
+        json!({
+            "request_id": request["request_id"],
+            "status": "decided",
+            "decision": decision,
+            "run": { "run_id": run, "status": "queued" },
+        })
+    );
+    let mut shown = request.clone();
+    shown["status"] = json!("decided");
+    shown["decisions"] = json!([]);
+    shown["decision"] = decision;
+    let url = format!("/v1/requests/{}", request["request_id"].as_str().unwrap());
+    assert_eq!(app.get("ann", &url).await.expect(200), shown);
+
+    app.step(&run).await;
+    let view = app.get("ann", &format!("/v1/runs/{run}")).await.expect(200);
+    assert_eq!(
+        (&view["status"], &view["output"], &view["requests"]),
+        (&json!("completed"), &json!("done"), &json!([]))
+    );
+    assert_eq!(view["outcome"]["status"], "completed");
+    assert!(view["outcome"]["why"].is_string());
+}
+
+#[tokio::test]
+async fn a_question() {
+    let app = App::new();
+    let options = json!([{ "value": "a", "label": "A" }, { "value": false, "cancels": true }]);
+    let (_, request) = app.asking("ann", json!({ "question": "Which?", "options": options })).await;
+    for (field, value) in [
+        ("kind", json!("question")),
+        ("tool", json!("ask_user")),
+        ("mutates", json!(false)),
+        ("question", json!("Which?")),
+        ("options", options),
+        ("allow_free_text", json!(false)),
+        ("decisions", json!(["answer"])),
+    ] {
+        assert_eq!(request[field], value, "{field}");
+    }
+}
+
+#[tokio::test]
+async fn a_journal() {
+    let app = App::new();
+    let (run, request) = app.waiting("ann").await;
+    app.post("ann", &respond_url(&request), json!({ "decision": "deny", "reason": "no" })).await.expect(200);
+    app.world.models.reply(vec![say("ok")]);
+    app.step(&run).await;
+    let journal = app.get("ann", &format!("/v1/runs/{run}/journal")).await.expect(200);
+    let items = journal["items"].as_array().unwrap();
+    let kinds: Vec<_> = items.iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "RunStarted",
+            "DriverStarted",
+            "ModelReplied",
+            "Suspended",
+            "RequestDecided",
+            "DriverStarted",
+            "ModelReplied",
+            "RunFinished"
+        ]
+    );
+    assert!(items.iter().all(|item| item["at"] == AT), "{journal}");
+    assert_eq!((&items[0]["owner"], &items[0]["index"]), (&ann(), &json!(0)));
+    assert_eq!(items[1]["until"], "2023-11-14T22:16:20.000Z");
+    assert!(items[1]["driver"].is_string());
+    let opened = &items[3]["requests"][0];
+    assert_eq!(opened["request_id"], request["request_id"]);
+    assert_eq!(opened["windows"], json!({ "wait_until": NEXT_DAY, "decide_by": NEXT_DAY }));
+    assert_eq!(
+        items[4],
+        json!({
+            "index": 4,
+            "kind": "RequestDecided",
+            "at": AT,
+            "request": "3.0",
+            "request_id": request["request_id"],
+            "decision": { "decision": "deny", "reason": "no" },
+            "by": ann(),
+        })
+    );
+}
+
+#[tokio::test]
+async fn an_expiry_in_the_journal_names_its_requests() {
+    let app = App::new();
+    let two = vec![call("a", "deploy", r#"{"n":1}"#), call("b", "deploy", r#"{"n":2}"#)];
+    let run = app.run("ann", vec![two]).await;
+    app.world.clock.advance(24 * 3_600_000 + 1);
+    app.step(&run).await;
+    let journal = app.get("ann", &format!("/v1/runs/{run}/journal")).await.expect(200);
+    let expired = journal["items"].as_array().unwrap().iter().find(|item| item["kind"] == "RequestExpired").unwrap();
+    assert_eq!(expired["requests"], json!([format!("{run}.3.0"), format!("{run}.3.1")]));
+}
