@@ -171,6 +171,10 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
     let tool = run.definition.tool(&call.tool)?;
     let arguments = plan::arguments(call.raw_arguments(run)?).ok()?;
     let digest = plan::call_digest(&run.owner, &run.id, &call.tool, &arguments).ok()?;
+    let question = match opened.kind {
+        RequestKind::Question => Question::read(&arguments).ok(),
+        RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => None,
+    };
     Some(Request {
         id: RequestId { run: run.id.clone(), key: RequestKey::new(index, ordinal) },
         call: opened.call,
@@ -178,13 +182,10 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         status: RequestStatus::Pending,
         inbox: run.owner.clone(),
         tool: call.tool.clone(),
-        summary: summary(&call.tool, &arguments),
+        summary: question.as_ref().map_or_else(|| summary(&call.tool, &arguments), |asked| one_line(&asked.question)),
+        question,
         digest,
         mutates: tool.kind.mutates(),
-        question: match opened.kind {
-            RequestKind::Question => Question::read(&arguments).ok(),
-            RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => None,
-        },
         arguments,
         decisions: opened.decisions.clone(),
         reasons: reasons(call),
@@ -217,8 +218,12 @@ pub fn summary(tool: &str, arguments: &Value) -> String {
         Some(map) => map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join(", "),
         None => arguments.to_string(),
     };
-    let line = format!("{tool}({inner})");
-    let line: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    one_line(&format!("{tool}({inner})"))
+}
+
+/// `text` without line breaks or other control characters, cut visibly.
+fn one_line(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if line.len() <= SUMMARY_BYTES {
         return line;
     }

@@ -1,6 +1,13 @@
 //! Every write of one run's life as a place where something goes wrong: before it, after it, with
 //! and without knowing. Whatever happens, what was decided stands, and nothing runs twice unasked.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test says what is wrong by stopping"
+)]
+
 use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{

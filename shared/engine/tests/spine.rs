@@ -1,5 +1,12 @@
 //! One run, from start to answer and back, on a world in memory.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test says what is wrong by stopping"
+)]
+
 use dormouse_domain::{
     Mode, RequestId, RunId,
     decide::{Answer, Resolution},

@@ -69,7 +69,8 @@ impl<'e> Drive<'e> {
 
     pub(super) async fn go(&mut self) -> Result<StepReport, StepError> {
         loop {
-            let next = next(&self.run, self.now());
+            let now = self.now();
+            let next = next(&self.run, now);
             let stops_as = self.stops_as(&next);
             let appended = match next {
                 Next::Dispatch(_) | Next::Await | Next::CallModel if self.draining => self.drain().await?,
@@ -78,7 +79,7 @@ impl<'e> Drive<'e> {
                 Next::CallModel => self.call_model().await?,
                 Next::Expire(requests) => self.expire(requests).await?,
                 Next::Finish(outcome) => self.finish(outcome).await?,
-                Next::Rest { open, until } => self.suspend(open, until).await?,
+                Next::Rest { open, until } => self.suspend(open, until, now).await?,
             };
             match (appended, stops_as) {
                 (Appended::Done, Some(report)) => return Ok(report),

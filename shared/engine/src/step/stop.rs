@@ -3,7 +3,7 @@
 use dormouse_domain::{
     Fact, Millis, RequestKey,
     entry::{DriverStop, Opened, Outcome},
-    request,
+    next, request,
 };
 
 use super::{
@@ -21,23 +21,34 @@ const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
 
 impl Drive<'_> {
     /// All that is left is to wait: opens the requests for which, in the same transaction (I5).
-    pub(super) async fn suspend(&mut self, open: Vec<Opened>, until: Option<Millis>) -> Result<Appended, StepError> {
+    pub(super) async fn suspend(
+        &mut self,
+        open: Vec<Opened>,
+        until: Option<Millis>,
+        now: Millis,
+    ) -> Result<Appended, StepError> {
         let timer = open.iter().map(|opened| opened.windows.expires_at()).chain(until).min();
-        let entry = self.entry(Fact::Suspended { requests: open.clone(), until: timer });
         let mut rows = Vec::with_capacity(open.len());
         for (ordinal, opened) in (0_u32..).zip(&open) {
-            let row = request::build(&self.run, entry.index, ordinal, opened, entry.at);
+            let row = request::build(&self.run, self.run.len, ordinal, opened, now);
             let row = row.ok_or(StepError::Bug("a request for a call that cannot be read"))?;
             rows.push(RequestWrite::Open(Box::new(row)));
         }
-        let appended = self.put(entry.fact, rows).await?;
-        if let (Appended::Done, Some(at)) = (&appended, timer) {
-            let delay_ms = at.since(self.now());
-            if delay_ms <= LONGEST_DELAY_MS {
-                self.engine.send_wake(&self.run.id, delay_ms).await;
-            }
+        let appended = self.put(Fact::Suspended { requests: open, until: timer }, rows).await?;
+        if let Appended::Done = appended {
+            self.wake_later(timer).await;
         }
         Ok(appended)
+    }
+
+    /// Timers that a message can carry ride on one. What did not fit one suspension (more requests
+    /// than a transaction holds) is the next step's, at once.
+    async fn wake_later(&self, timer: Option<Millis>) {
+        let now = self.now();
+        let delay_ms = if next(&self.run, now).is_work() { Some(0) } else { timer.map(|at| at.since(now)) };
+        if let Some(delay_ms) = delay_ms.filter(|delay_ms| *delay_ms <= LONGEST_DELAY_MS) {
+            self.engine.send_wake(&self.run.id, delay_ms).await;
+        }
     }
 
     /// The run is over.
