@@ -15,8 +15,9 @@ use lambda_runtime::{LambdaEvent, service_fn};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     dormouse_host::init_tracing();
+    let host = Host::from_env().await?;
     let agents = agents(&Environment::of_process())?;
-    let engine = Host::from_env().await?.engine(Parts { agents: Arc::new(agents), ..Parts::none() });
+    let engine = host.engine(Parts { agents: Arc::new(agents), ..Parts::none() });
     let handler = service_fn(async |event: LambdaEvent<ApiGatewayProxyRequest>| {
         Ok::<_, Infallible>(dormouse_api::start(&engine, event.payload).await)
     });
