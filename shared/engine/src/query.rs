@@ -11,7 +11,7 @@ pub struct RunView {
     pub item: RunItem,
     /// Requests that wait, oldest first.
     pub pending: Vec<Request>,
-    /// Text of the last reply.
+    /// Text of the last reply, if it has any.
     pub output: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Engine {
         let Some(Fact::ModelReplied { content, .. }) = entries.first().map(|entry| &entry.fact) else {
             return Ok(None);
         };
-        Ok(Some(reply_text(content)))
+        Ok(Some(reply_text(content)).filter(|text| !text.is_empty()))
     }
 
     async fn owned(&self, by: &Principal, run_id: &RunId) -> Result<(RunItem, Vec<Request>), Problem> {
@@ -52,12 +52,15 @@ impl Engine {
         Ok(self.ports.store.runs(by, cursor, limit).await?)
     }
 
-    /// What waits in `by`'s inbox, oldest first.
+    /// What waits in `by`'s inbox, oldest first: never what can no longer be decided (E11).
     ///
     /// # Errors
     /// [`Problem`].
     pub async fn inbox(&self, by: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, Problem> {
-        Ok(self.ports.store.inbox(by, cursor, limit).await?)
+        let mut page = self.ports.store.inbox(by, cursor, limit).await?;
+        let now = self.ports.clock.now();
+        page.items.retain(|request| request.windows.is_decidable(now));
+        Ok(page)
     }
 
     /// A request in `by`'s inbox, decided or not.

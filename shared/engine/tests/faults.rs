@@ -152,18 +152,11 @@ async fn a_kill_at_every_write() {
             let fault = if landed { Fault::LostAfter } else { Fault::LostBefore };
             let mut faults = vec![Fault::None; at];
             faults.push(fault);
-            world.agents.add(agent("ops", AGENT));
             world.models.reply(vec![call("a", "look", "{}"), call("b", "deploy", "{}"), call("c", "look", "{}")]);
             world.models.reply(vec![say("done")]);
             world.store.inject(&faults);
             let ann = World::user("ann");
-            let start = StartRun {
-                agent: "ops".into(),
-                input: vec![Content::text("go")],
-                mode: None,
-                metadata: std::collections::BTreeMap::new(),
-            };
-            let run = world.engine.start(&ann, start, None).await.unwrap().run_id;
+            let run = world.start(agent("ops", AGENT)).await;
             for round in 0..40 {
                 let other = world.other_host(&format!("host{round}"));
                 // 40 ms is less than the pause before a second try: the step dies in the fault.
@@ -204,17 +197,8 @@ async fn a_kill_at_every_write() {
 #[tokio::test(start_paused = true)]
 async fn without_a_store_nothing_is_allowed() {
     let world = World::default();
-    let run = {
-        world.agents.add(agent("ops", AGENT));
-        world.models.reply(vec![call("b", "deploy", "{}")]);
-        let start = StartRun {
-            agent: "ops".into(),
-            input: vec![Content::text("go")],
-            mode: None,
-            metadata: std::collections::BTreeMap::new(),
-        };
-        world.engine.start(&World::user("ann"), start, None).await.unwrap().run_id
-    };
+    world.models.reply(vec![call("b", "deploy", "{}")]);
+    let run = world.start(agent("ops", AGENT)).await;
     world.engine.step(&run, world.deadline()).await.unwrap();
     let request = world.engine.run_view(&World::user("ann"), &run).await.unwrap().pending.remove(0);
     world.store.set_down(true);

@@ -7,12 +7,10 @@
     reason = "a test says what is wrong by stopping"
 )]
 
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
-use dormouse_domain::{
-    RunId, decide::Answer, message::Content, request::DecisionKind, retry::FailureClass, run::Status,
-};
-use dormouse_engine::{StartRun, StepReport, ports::Clock};
+use dormouse_domain::{RunId, decide::Answer, request::DecisionKind, retry::FailureClass, run::Status};
+use dormouse_engine::{StepReport, ports::Clock};
 use dormouse_testkit::{World, agent, call, say};
 
 const TOOLS: &str = r#"
@@ -27,10 +25,7 @@ const TOOLS: &str = r#"
 "#;
 
 async fn start(world: &World, head: &str) -> RunId {
-    world.agents.add(agent("ops", &format!("{head}\n{TOOLS}")));
-    let input = vec![Content::text("go")];
-    let start = StartRun { agent: "ops".into(), input, mode: None, metadata: BTreeMap::new() };
-    world.engine.start(&World::user("ann"), start, None).await.unwrap().run_id
+    world.start(agent("ops", &format!("{head}\n{TOOLS}"))).await
 }
 
 async fn status(world: &World, run: &RunId) -> Status {

@@ -15,7 +15,7 @@ use dormouse_domain::{
     request::{DecisionKind, Request, RequestKind, RequestStatus},
     run::Status,
 };
-use dormouse_engine::{Problem, StartRun, StepReport};
+use dormouse_engine::{Problem, StepReport};
 use dormouse_testkit::{World, agent, call, say};
 
 const AGENT: &str = r#"
@@ -47,14 +47,7 @@ const AGENT: &str = r#"
 "#;
 
 async fn start(world: &World) -> RunId {
-    world.agents.add(agent("ops", AGENT));
-    let start = StartRun {
-        agent: "ops".into(),
-        input: vec![Content::text("go")],
-        mode: None,
-        metadata: std::collections::BTreeMap::new(),
-    };
-    world.engine.start(&World::user("ann"), start, None).await.unwrap().run_id
+    world.start(agent("ops", AGENT)).await
 }
 
 async fn step(world: &World, run: &RunId) -> StepReport {

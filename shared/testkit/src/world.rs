@@ -19,7 +19,7 @@ use dormouse_domain::{
     transcript::Prompt,
 };
 use dormouse_engine::{
-    Engine, Ports, Settings,
+    Engine, Ports, Settings, StartRun,
     ports::{Agents, Clock, Ids, Models, Queue, QueueError, Reply, ToolCall, ToolReply, Tools},
 };
 use serde_json::Value;
@@ -314,6 +314,19 @@ impl World {
     #[must_use]
     pub fn other_host(&self, name: &str) -> Engine {
         Engine::new(self.engine.ports().clone(), Settings::new(name.to_owned()))
+    }
+
+    /// Adds this agent, and starts a run of it for `ann` that is asked `go`.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[expect(clippy::panic, reason = "without a run a test has nothing to test: say so and stop")]
+    pub async fn start(&self, definition: Definition) -> RunId {
+        let agent = definition.name.clone();
+        self.agents.add(definition);
+        let start = StartRun { agent, input: vec![Content::text("go")], mode: None, metadata: BTreeMap::new() };
+        let started = self.engine.start(&Self::user("ann"), start, None).await;
+        started.unwrap_or_else(|problem| panic!("{problem:?}")).run_id
     }
 
     /// A deadline three minutes from now.

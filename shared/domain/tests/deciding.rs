@@ -1,0 +1,282 @@
+//! Answers against persisted requests, and the plans of calls.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use dormouse_domain::{
+    CallKey, Digest, Entry, EntryId, Fact, Millis, Mode, Principal, RequestId, RequestKey, Run, RunId, ToolDef,
+    agent_file,
+    decide::{Answer, Decision, MAX_TEXT_BYTES, Refusal, Resolution, check},
+    message::{Content, ReplyBlock},
+    plan::{self, Circumstances, Plan, Question},
+    request::{DecisionKind, Request, RequestKind, RequestStatus, Settled, summary},
+    windows::Windows,
+};
+use serde_json::{Value, json};
+
+fn who(tenant: &str, subject: &str) -> Principal {
+    Principal { tenant: tenant.into(), subject: subject.into() }
+}
+
+fn request(kind: RequestKind, question: Option<Value>) -> Request {
+    Request {
+        id: RequestId { run: RunId::from_bits(1), key: RequestKey::new(5, 0) },
+        call: CallKey::new(2, 0),
+        kind,
+        status: RequestStatus::Pending,
+        inbox: who("acme", "ann"),
+        tool: "t".into(),
+        summary: "t()".into(),
+        arguments: json!({}),
+        digest: Digest::of(b"arguments"),
+        mutates: true,
+        question: question.map(|asked| Question::read(&asked).unwrap()),
+        decisions: DecisionKind::offered(kind),
+        reasons: vec![],
+        agents: vec![],
+        opened_at: Millis(0),
+        windows: Windows { wait_until: Millis(100), decide_by: Millis(100) },
+        decision: None,
+    }
+}
+
+fn answer(body: Value) -> Answer {
+    serde_json::from_value(body).unwrap()
+}
+
+fn judge(request: &Request, body: Value) -> Result<Decision, Refusal> {
+    check(request, &answer(body), &who("acme", "ann"), Millis(50))
+}
+
+fn digest() -> String {
+    Digest::of(b"arguments").to_string()
+}
+
+#[test]
+fn approvals() {
+    let approval = request(RequestKind::Approval, None);
+    assert_eq!(judge(&approval, json!({"decision": "approve", "digest": digest()})), Ok(Decision::Approve));
+    assert_eq!(judge(&approval, json!({"decision": "approve"})), Err(Refusal::DigestMissing));
+    let other = Digest::of(b"other").to_string();
+    assert_eq!(judge(&approval, json!({"decision": "approve", "digest": other})), Err(Refusal::DigestMismatch));
+    // A refusal needs no digest, but a wrong one shows that something else was seen.
+    assert_eq!(judge(&approval, json!({"decision": "deny"})), Ok(Decision::Deny { reason: None }));
+    assert_eq!(judge(&approval, json!({"decision": "deny", "digest": other})), Err(Refusal::DigestMismatch));
+    for not_offered in ["answer", "settle", "edit", "always", "raise", "stop"] {
+        let refused = judge(&approval, json!({"decision": not_offered, "digest": digest()}));
+        assert!(matches!(refused, Err(Refusal::NotOffered { .. })), "{not_offered}: {refused:?}");
+    }
+    let stray = judge(&approval, json!({"decision": "approve", "digest": digest(), "reason": "yes"}));
+    assert!(matches!(stray, Err(Refusal::Invalid(_))), "{stray:?}");
+    let long = "x".repeat(MAX_TEXT_BYTES + 1);
+    assert!(matches!(judge(&approval, json!({"decision": "deny", "reason": long})), Err(Refusal::Invalid(_))));
+}
+
+/// D3, case 23: an option exactly as it was stored, `false`, `0` and `""` included.
+#[test]
+fn answers() {
+    let options = json!([{"value": false}, {"value": 0}, {"value": ""}, {"value": "no", "cancels": true}]);
+    let fixed = request(RequestKind::Question, Some(json!({"question": "q", "options": options})));
+    for value in [json!(false), json!(0), json!("")] {
+        let decided = judge(&fixed, json!({"decision": "answer", "answer": value})).unwrap();
+        assert_eq!(decided, Decision::Answer { answer: value, cancels: false });
+    }
+    let cancelling = judge(&fixed, json!({"decision": "answer", "answer": "no"})).unwrap();
+    assert_eq!(cancelling, Decision::Answer { answer: json!("no"), cancels: true });
+    for value in [
+        json!("No"),
+        json!("no "),
+        json!("false"),
+        json!(1),
+        json!("0"),
+        json!(true),
+        json!(null),
+        json!({}),
+        json!([]),
+    ] {
+        let refused = judge(&fixed, json!({"decision": "answer", "answer": value}));
+        assert!(matches!(refused, Err(Refusal::Invalid(_))), "{value}: {refused:?}");
+    }
+    assert!(matches!(judge(&fixed, json!({"decision": "answer"})), Err(Refusal::Invalid(_))));
+
+    let free = request(RequestKind::Question, Some(json!({"question": "q"})));
+    for value in [json!(""), json!("anything"), json!(0), json!(false)] {
+        assert!(judge(&free, json!({"decision": "answer", "answer": value})).is_ok(), "{value}");
+    }
+    let long = "é".repeat(MAX_TEXT_BYTES / 2 + 1);
+    assert!(matches!(judge(&free, json!({"decision": "answer", "answer": long})), Err(Refusal::Invalid(_))));
+}
+
+/// B6: one way, and only one.
+#[test]
+fn settlements() {
+    let uncertain = request(RequestKind::Uncertain, None);
+    let settle = |resolution: Value| judge(&uncertain, json!({"decision": "settle", "resolution": resolution}));
+    assert_eq!(settle(json!("abort")), Ok(Decision::Settle { resolution: Resolution::Abort }));
+    let result = Resolution::Result("done".into());
+    assert_eq!(settle(json!({"result": "done"})), Ok(Decision::Settle { resolution: result }));
+    assert_eq!(settle(json!("retry")), Err(Refusal::DigestMissing));
+    let retry = judge(&uncertain, json!({"decision": "settle", "resolution": "retry", "digest": digest()}));
+    assert_eq!(retry, Ok(Decision::Settle { resolution: Resolution::Retry }));
+    assert!(matches!(judge(&uncertain, json!({"decision": "settle"})), Err(Refusal::Invalid(_))));
+    for contradiction in [json!({"result": "x", "retry": true}), json!("both"), json!({})] {
+        let body = json!({"decision": "settle", "resolution": contradiction});
+        assert!(serde_json::from_value::<Answer>(body.clone()).is_err(), "{body}");
+    }
+}
+
+/// A16, E1, E2, C4: whose it is comes first, then whether it is open, to the very edge.
+#[test]
+fn who_and_when() {
+    let approval = request(RequestKind::Approval, None);
+    let approve = answer(json!({"decision": "approve", "digest": digest()}));
+    for stranger in [who("acme", "bob"), who("other", "ann")] {
+        assert_eq!(check(&approval, &approve, &stranger, Millis(50)), Err(Refusal::NotFound));
+    }
+    assert!(check(&approval, &approve, &who("acme", "ann"), Millis(100)).is_ok());
+    let late = check(&approval, &approve, &who("acme", "ann"), Millis(101));
+    assert_eq!(late, Err(Refusal::Gone(RequestStatus::Expired)));
+    for status in [RequestStatus::Expired, RequestStatus::Cancelled] {
+        let gone = Request { status, ..approval.clone() };
+        assert_eq!(judge(&gone, json!({"decision": "deny"})), Err(Refusal::Gone(status)));
+    }
+    let settled = Settled { decision: Decision::Approve, by: who("acme", "ann"), at: Millis(7) };
+    let decided = Request { status: RequestStatus::Decided, decision: Some(settled.clone()), ..approval };
+    assert_eq!(judge(&decided, json!({"decision": "deny"})), Err(Refusal::AlreadyDecided(Box::new(settled))));
+}
+
+struct Fits(bool);
+
+impl Circumstances for Fits {
+    fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {
+        let strict = tool.name == "strict" && arguments.get("x").is_none();
+        if strict { Err("/: \"x\" is required".into()) } else { Ok(()) }
+    }
+    fn fits(&self, _: &ToolDef) -> bool {
+        self.0
+    }
+}
+
+fn run(mode: Mode) -> Run {
+    let file = r#"
+        models = ["a:b"]
+        [[tools]]
+        name = "look"
+        kind = "read"
+        http = { url = "http://x" }
+        [[tools]]
+        name = "strict"
+        permission = "allow"
+        http = { url = "http://x" }
+        [[tools]]
+        name = "do"
+        http = { url = "http://x" }
+        [[tools]]
+        name = "never"
+        permission = "deny"
+        http = { url = "http://x" }
+        [[tools]]
+        builtin = "ask_user"
+    "#;
+    let definition = Arc::new(agent_file::parse(file, "a", 600_000).unwrap());
+    let entry = Entry {
+        index: 0,
+        entry_id: EntryId("e".into()),
+        at: Millis(0),
+        driver: None,
+        fact: Fact::RunStarted {
+            owner: who("acme", "ann"),
+            agent: "a".into(),
+            definition: definition.digest().unwrap(),
+            mode,
+            input: vec![Content::text("go")],
+            metadata: BTreeMap::new(),
+        },
+    };
+    Run::start(RunId::from_bits(1), definition, &entry).unwrap()
+}
+
+fn plans(run: &Run, calls: &[(&str, &str)], fits: bool) -> Vec<Plan> {
+    let block = |(name, arguments): &(&str, &str)| ReplyBlock::ToolCall {
+        id: "x".into(),
+        name: (*name).into(),
+        arguments: (*arguments).into(),
+        raw: None,
+    };
+    plan::plan_reply(run, &calls.iter().map(block).collect::<Vec<_>>(), &Fits(fits))
+}
+
+/// I11, case 50: what cannot be read does not run; what is allowed starts if there is time and room.
+#[test]
+fn plans_of_calls() {
+    let normal = run(Mode::Normal);
+    let plan = |name, arguments| plans(&normal, &[(name, arguments)], true).remove(0);
+    assert_eq!(plan("look", "{}"), Plan::Start);
+    assert_eq!(plan("look", ""), Plan::Start);
+    assert!(matches!(plan("do", "{}"), Plan::Ask { .. }));
+    assert!(matches!(plan("never", "{}"), Plan::Deny { .. }));
+    assert_eq!(plan("strict", r#"{"x":1}"#), Plan::Start);
+    let invalid = [
+        ("nope", "{}"),
+        ("strict", "{}"),
+        ("look", "{\"a\":"),
+        ("look", "[1]"),
+        ("look", "\"text\""),
+        ("look", "null"),
+        ("look", "{} {}"),
+        ("look", r#"{"n":9007199254740993}"#),
+        ("ask_user", r#"{"question":" "}"#),
+        ("ask_user", r#"{"question":"q","options":[{"value":1},{"value":1}]}"#),
+        ("ask_user", r#"{"question":"q","allow_free_text":false}"#),
+    ];
+    for (name, arguments) in invalid {
+        assert!(matches!(plan(name, arguments), Plan::Invalid { .. }), "{name} {arguments}");
+    }
+    let large = format!("{{\"x\":\"{}\"}}", "y".repeat(plan::MAX_ARGUMENT_BYTES));
+    assert!(matches!(plan("do", &large), Plan::Invalid { .. }));
+    assert_eq!(plan("ask_user", r#"{"question":"q"}"#), Plan::Question);
+    // A question changes nothing, so every mode lets it be asked, and none answers it.
+    for mode in [Mode::Plan, Mode::AutoEdit, Mode::Yolo] {
+        assert_eq!(plans(&run(mode), &[("ask_user", r#"{"question":"q"}"#)], true), [Plan::Question]);
+    }
+    assert_eq!(plans(&normal, &[("look", "{}")], false), [Plan::Allow]);
+    let many = plans(&normal, &[("look", "{}"); 20], true);
+    assert_eq!(many.iter().filter(|plan| **plan == Plan::Start).count(), plan::MAX_RUNNING);
+    let mut paused = run(Mode::Normal);
+    paused.paused = true;
+    assert_eq!(plans(&paused, &[("look", "{}")], true), [Plan::Allow]);
+}
+
+/// Cases 7 and 8: one digest for what is one call, another for everything else.
+#[test]
+fn digests_of_calls() {
+    let ann = who("acme", "ann");
+    let digest = |owner: &Principal, run: u128, tool: &str, arguments: &str| {
+        let arguments = plan::arguments(arguments).unwrap();
+        plan::call_digest(owner, &RunId::from_bits(run), tool, &arguments).unwrap()
+    };
+    let one = digest(&ann, 1, "t", r#"{"a":1.0,"b":"\u00e9"}"#);
+    assert_eq!(one, digest(&ann, 1, "t", r#"{ "b":"é", "a":1 }"#));
+    for other in [
+        digest(&ann, 2, "t", r#"{"a":1,"b":"é"}"#),
+        digest(&ann, 1, "u", r#"{"a":1,"b":"é"}"#),
+        digest(&who("acme", "bob"), 1, "t", r#"{"a":1,"b":"é"}"#),
+        digest(&who("acmea", "nn"), 1, "t", r#"{"a":1,"b":"é"}"#),
+        digest(&ann, 1, "t", r#"{"a":1,"b":"e"}"#),
+        digest(&ann, 1, "t", r#"{"a":"1","b":"é"}"#),
+        digest(&ann, 1, "t", r#"{"a":1,"b":"é\n"}"#),
+    ] {
+        assert_ne!(one, other);
+    }
+}
+
+/// C3: a summary is one line, made from the arguments, and cut visibly.
+#[test]
+fn summaries() {
+    assert_eq!(summary("deploy", &json!({"env": "prod", "n": 1})), r#"deploy(env: "prod", n: 1)"#);
+    let hostile = summary("t\n", &json!({"a": "x\ny\u{7}"}));
+    assert!(!hostile.chars().any(char::is_control), "{hostile:?}");
+    let long = summary("t", &json!({"a": "é".repeat(500)}));
+    assert!(long.len() < 320 && long.ends_with('…'));
+}
