@@ -19,8 +19,8 @@ const ALLOWED: [(&str, &[&str]); 7] = [
 
 /// Packages from outside that only these may use directly.
 const WRAPPED: [(&str, &[&str]); 3] = [
-    ("aws-sdk-dynamodb", &["dormouse-aws", "dormouse-localstack", "dormouse-e2e (dev)"]),
-    ("aws-sdk-sqs", &["dormouse-aws", "dormouse-localstack", "dormouse-e2e (dev)"]),
+    ("aws-sdk-dynamodb", &["dormouse-aws", "dormouse-localstack"]),
+    ("aws-sdk-sqs", &["dormouse-aws", "dormouse-localstack"]),
     ("dynoxide-rs", &["dormouse-localstack", "dormouse-aws (dev)"]),
 ];
 
