@@ -1,0 +1,11 @@
+//! End-to-end tests: a whole stack, seen from outside. Each is named after the requirement
+//! (`REQUIREMENTS.md`) or the case (`CASES.md`) that it holds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy takes a test's helpers for its subject"
+)]
+
+mod claim;
