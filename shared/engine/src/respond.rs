@@ -6,7 +6,7 @@
 
 use dormouse_domain::{
     Entry, Fact, Millis, Next, Principal, RequestId, Run, RunId,
-    decide::{self, Answer, Decision, Resolution},
+    decide::{self, Answer, Decision, Refusal, Resolution},
     next,
     request::{Request, RequestStatus, Settled},
     run::Status,
@@ -57,7 +57,8 @@ impl Engine {
     /// Decides the one request of run `run_id` that waits, as `by`.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond); [`Problem::WrongState`] if none or several wait.
+    /// As [`respond`](Self::respond). If none waits, what was decided last; [`Problem::WrongState`] if
+    /// nothing ever was, or if several wait.
     pub async fn respond_to_run(
         &self,
         by: &Principal,
@@ -72,7 +73,7 @@ impl Engine {
         let view = self.run_view(by, run_id).await?;
         match view.pending.as_slice() {
             [one] => self.respond(by, &one.id, answer, key).await,
-            [] => Err(Problem::WrongState("nothing in this run waits for an answer".to_owned())),
+            [] => Err(self.nothing_waits(run_id).await?),
             several => {
                 let count = several.len();
                 Err(Problem::WrongState(format!(
@@ -80,6 +81,20 @@ impl Engine {
                 )))
             }
         }
+    }
+
+    /// Why no request of a run waits: whoever lost a race through this endpoint is told what stands,
+    /// as through the other one (case 2).
+    async fn nothing_waits(&self, run_id: &RunId) -> Result<Problem, Problem> {
+        let run = self.load(run_id).await?.ok_or(Problem::NotFound("run"))?;
+        let decided = run.requests.iter().rev().find(|(_, request)| request.status == RequestStatus::Decided);
+        if let Some((key, _)) = decided {
+            let id = RequestId { run: run_id.clone(), key: *key };
+            if let Some(settled) = self.ports.store.request(&id).await?.and_then(|row| row.decision) {
+                return Ok(Refusal::AlreadyDecided(Box::new(settled)).into());
+            }
+        }
+        Ok(Problem::WrongState("nothing in this run waits for an answer".to_owned()))
     }
 
     fn decision(

@@ -215,6 +215,23 @@ async fn one_decision_of_sixteen() {
     }
 }
 
+/// Case 2: who loses the race through the run's endpoint is told what stands, as through the other.
+#[tokio::test]
+async fn what_stands_is_named_through_either_endpoint() {
+    let world = World::default();
+    let run = start(&world).await;
+    let ann = World::user("ann");
+    let deny = answer(DecisionKind::Deny);
+    let early = world.engine.respond_to_run(&ann, &run, &deny, None).await;
+    assert!(matches!(early, Err(Problem::WrongState(_))));
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
+    step(&world, &run).await;
+    let request = pending(&world, &run).await.remove(0);
+    world.engine.respond_to_run(&ann, &run, &approve(&request), None).await.unwrap();
+    let late = world.engine.respond_to_run(&ann, &run, &deny, None).await;
+    assert!(matches!(late, Err(Problem::Refused(dormouse_domain::decide::Refusal::AlreadyDecided(_)))));
+}
+
 /// Case 5, A16: to another user or tenant nothing of it exists.
 #[tokio::test]
 async fn to_others_it_does_not_exist() {
