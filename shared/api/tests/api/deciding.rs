@@ -13,12 +13,11 @@ async fn an_approval_runs_the_call_and_is_told_to_whoever_comes_second() {
     let url = respond_url(&request);
     let first = app.post("ann", &url, approval(&request)).await.expect(200);
     assert_eq!(first["run"], json!({ "run_id": run, "status": "queued" }));
-    // Cases 1 and 2: whichever endpoint it comes through. The run's own has nothing to answer any more.
+    // Cases 1 and 2: whichever endpoint it comes through.
     let late = app.post("ann", &url, json!({ "decision": "deny" })).await.expect_problem(409, "already-decided");
     assert_eq!(late["decision"], first["decision"]);
-    app.post("ann", &format!("/v1/runs/{run}/respond"), json!({ "decision": "deny" }))
-        .await
-        .expect_problem(409, "wrong-state");
+    let through_run = app.post("ann", &format!("/v1/runs/{run}/respond"), json!({ "decision": "deny" })).await;
+    assert_eq!(through_run.expect_problem(409, "already-decided")["decision"], first["decision"]);
     app.step(&run).await;
     assert_eq!(app.world.tools.count("deploy"), 1);
     assert_eq!(app.get("ann", &format!("/v1/runs/{run}")).await.expect(200)["output"], "done");
