@@ -36,8 +36,9 @@ const MAX_TRANSACTION: usize = 4_000_000;
 /// How often a write is attempted that was not written for a passing reason.
 const ATTEMPTS: u32 = 4;
 
-/// How many unclear attempts are made: each can take the whole attempt timeout.
-const UNCLEAR_ATTEMPTS: u32 = 2;
+/// How many unclear attempts are made: each, and each look at the table after it, can take the whole
+/// attempt timeout, so that a write takes at most some 13 seconds.
+const UNCLEAR_ATTEMPTS: usize = 2;
 
 /// The client request token for the write that `id` names: 32 of the 36 characters allowed. What
 /// the id is for is part of it, so that an entry and a commit of the same name don't meet.
@@ -103,12 +104,14 @@ impl Write {
                     }
                 }
                 Attempt::Unclear(why) => {
-                    tracing::warn!(%why, number, "a write whose outcome is unclear; looking who stands there");
+                    tracing::warn!(%why, number, "a write whose outcome is unclear");
                     unclear.push(why);
+                    if unclear.len() >= UNCLEAR_ATTEMPTS {
+                        break;
+                    }
                     match self.standing(table).await {
                         Standing::Ours => return Ok(()),
                         Standing::Another => return Err(WriteError::LostIndex),
-                        Standing::Free | Standing::Unknown if unclear.len() >= UNCLEAR_ATTEMPTS as usize => break,
                         Standing::Free | Standing::Unknown => {}
                     }
                 }

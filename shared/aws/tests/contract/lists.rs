@@ -11,7 +11,7 @@ use dormouse_domain::{
 use dormouse_engine::ports::{Commit, Due, ItemWrite, RequestWrite, Store as _, StoreError};
 
 use crate::{
-    bed::{Bed, NOW},
+    bed::{Bed, NOW, TABLE},
     samples::{DECIDE_BY, commit, item, opening, principal, request, run, settled},
     wire::Fault,
 };
@@ -114,6 +114,7 @@ async fn e11_an_inbox_offers_only_what_can_be_decided() {
     bed.store.commit(&Commit { requests: vec![decide, close], ..commit(&run(1), "c") }).await.unwrap();
 
     let left = [asked(2)];
+    assert_eq!(in_the_index(&bed, "INBOX#acme/ann").await, 1, "the index is sparse");
     assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, left);
     let (_, pending) = bed.store.overview(&run(1)).await.unwrap().unwrap();
     assert_eq!(pending, left);
@@ -121,6 +122,13 @@ async fn e11_an_inbox_offers_only_what_can_be_decided() {
     assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, left);
     bed.clock.set(DECIDE_BY.plus(1));
     assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, []);
+}
+
+/// How many items the listing index has under this key.
+async fn in_the_index(bed: &Bed, lp: &str) -> i32 {
+    let lp = aws_sdk_dynamodb::types::AttributeValue::S(lp.into());
+    let query = bed.table.query().table_name(TABLE).index_name("listing").key_condition_expression("LP = :lp");
+    query.expression_attribute_values(":lp", lp).send().await.unwrap().count
 }
 
 /// An index lags: what it still shows is looked up in the table before it is offered.

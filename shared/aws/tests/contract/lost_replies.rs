@@ -20,12 +20,12 @@ const GET: &str = "GetItem";
 async fn case_38_put_that_landed_but_whose_reply_was_lost_is_ours() {
     let bed = Bed::new().await;
     let faults = [500, 502, 503, 200, 404].map(Fault::Replace);
-    for (index, fault) in (0..).zip([Fault::LoseReply].into_iter().chain(faults)) {
+    for (index, fault) in (0..).zip([Fault::LoseReply, Fault::Stumble].into_iter().chain(faults)) {
         bed.wire.plan(PUT, fault.clone());
         bed.store.append(&run(1), &entry(index, &format!("e{index}"))).await.unwrap();
         assert_eq!(bed.wire.seen(), [PUT, GET], "{fault:?}");
     }
-    assert_eq!(bed.store.load(&run(1), 0).await.unwrap().len(), 6);
+    assert_eq!(bed.store.load(&run(1), 0).await.unwrap().len(), 7);
 }
 
 #[tokio::test]
@@ -53,14 +53,17 @@ async fn case_38_a_repeated_put_recognises_its_own_entry() {
 async fn case_38_anothers_entry_is_a_lost_index_whatever_the_network_does() {
     let bed = Bed::new().await;
     bed.store.append(&run(1), &entry(0, "theirs")).await.unwrap();
-    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::Replace(500)] {
+    bed.wire.seen();
+    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::Stumble] {
         bed.wire.plan(PUT, fault.clone());
         let lost = bed.store.append(&run(1), &entry(0, "ours")).await;
         assert!(matches!(lost, Err(WriteError::LostIndex)), "{fault:?}: {lost:?}");
+        assert_eq!(bed.wire.seen(), [PUT, GET], "{fault:?}");
         bed.wire.plan(TRANSACT, fault.clone());
         let ours = Commit { entries: vec![entry(0, "ours"), entry(1, "ours too")], ..commit(&run(1), "ours") };
         let lost = bed.store.commit(&ours).await;
         assert!(matches!(lost, Err(WriteError::LostIndex)), "{fault:?}: {lost:?}");
+        assert_eq!(bed.wire.seen(), [TRANSACT, GET], "{fault:?}");
     }
     assert_eq!(bed.store.load(&run(1), 0).await.unwrap(), [entry(0, "theirs")]);
 }

@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     Hang,
     /// It is carried out; a proxy answers with this status and a page.
     Replace(u16),
+    /// It is carried out; the server says that something went wrong inside it.
+    Stumble,
     /// The server refuses it with this error before it does anything.
     Refuse(&'static str),
     /// The server cancels it for these reasons before it does anything.
@@ -108,6 +110,10 @@ impl HttpConnector for Connector {
                 Some(Fault::Replace(status)) => {
                     carried_out(real, request).await;
                     answer(status, "<html>".to_owned())
+                }
+                Some(Fault::Stumble) => {
+                    carried_out(real, request).await;
+                    answer(500, serde_json::json!({ "__type": "InternalServerError" }).to_string())
                 }
                 Some(Fault::Refuse(code)) => answer(400, serde_json::json!({ "__type": code }).to_string()),
                 Some(Fault::Cancel(codes)) => {
