@@ -8,4 +8,6 @@
     reason = "clippy takes a test's helpers for its subject"
 )]
 
+mod bad_input;
 mod claim;
+mod racing;
