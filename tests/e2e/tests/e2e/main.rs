@@ -10,4 +10,5 @@
 
 mod bad_input;
 mod claim;
+mod counting;
 mod racing;
