@@ -2,15 +2,8 @@
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use dormouse_domain::{Millis, RunId};
-use dormouse_engine::{Engine, StepReport};
+use dormouse_engine::{Engine, StepReport, ports::Wake};
 use futures::future::join_all;
-use serde::Deserialize;
-
-/// A wake message's body. Other fields are left alone: a later release may send some.
-#[derive(Debug, Deserialize)]
-struct Wake {
-    run_id: RunId,
-}
 
 /// Drives the runs that `event` names, side by side, until nothing is left to do now or until
 /// `deadline`, at which the platform kills the invocation. The answer lists the messages that must

@@ -34,5 +34,5 @@ mod table;
 mod write;
 
 pub use connect::{ATTEMPT_TIMEOUT, CONNECT_TIMEOUT, OPERATION_TIMEOUT, READ_ATTEMPTS, timeouts};
-pub use queue::{BadWake, Received, SqsQueue, parse_wake};
+pub use queue::{Received, SqsQueue};
 pub use store::DynamoStore;

@@ -10,8 +10,7 @@ use aws_sdk_sqs::{
     types::{MessageSystemAttributeName, SendMessageBatchRequestEntry},
 };
 use dormouse_domain::RunId;
-use dormouse_engine::ports::{Queue, QueueError};
-use serde::{Deserialize, Serialize};
+use dormouse_engine::ports::{Queue, QueueError, Wake};
 
 use crate::connect::{self, ATTEMPT_TIMEOUT};
 
@@ -27,28 +26,8 @@ const MAX_WAIT_S: u64 = 20;
 /// Longest time that a received message can be hidden, in seconds.
 const MAX_VISIBILITY_S: u64 = 12 * 60 * 60;
 
-/// The body of a wake message: it carries no state.
-#[derive(Debug, Serialize, Deserialize)]
-struct Wake {
-    run_id: RunId,
-}
-
-/// A message that is no wake.
-#[derive(Debug, thiserror::Error)]
-#[error("not a wake message: {0}")]
-pub struct BadWake(#[from] serde_json::Error);
-
-/// The run that a message's body says to look at.
-///
-/// # Errors
-/// If it is not `{"run_id": "run_…"}`; further fields are left alone.
-pub fn parse_wake(body: &str) -> Result<RunId, BadWake> {
-    let wake: Wake = serde_json::from_str(body)?;
-    Ok(wake.run_id)
-}
-
 fn wake_body(run: &RunId) -> String {
-    serde_json::json!({ "run_id": run.as_str() }).to_string()
+    serde_json::json!(Wake { run_id: run.clone() }).to_string()
 }
 
 /// `delay` in whole seconds, rounded up: a timer never fires early. What is longer than SQS can
@@ -69,7 +48,7 @@ pub struct Received {
     pub message_id: String,
     /// By which it can be deleted, until it becomes visible again.
     pub receipt_handle: String,
-    /// Its body; see [`parse_wake`].
+    /// Its body: a [`Wake`] as JSON, if it is one of ours.
     pub body: String,
     /// How often it was received, this time included.
     pub receive_count: u32,

@@ -1,8 +1,13 @@
 //! Reading, for owners only: to anybody else nothing exists (A16).
 
+use std::time::Duration;
+
 use dormouse_domain::{Entry, Fact, Principal, RequestId, RunId, item::RunItem, request::Request, run::reply_text};
 
 use crate::{Engine, error::Problem, ports::Page};
+
+/// Pauses between looks at a run whose item and requests do not agree, in milliseconds.
+const LOOKS_AGAIN_MS: [u64; 5] = [5, 20, 80, 200, 400];
 
 /// A run as its owner sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,8 +45,16 @@ impl Engine {
     }
 
     async fn owned(&self, by: &Principal, run_id: &RunId) -> Result<(RunItem, Vec<Request>), Problem> {
-        let found = self.ports.store.overview(run_id).await?;
-        found.filter(|(item, _)| item.owner == *by).ok_or(Problem::NotFound("run"))
+        for pause_ms in LOOKS_AGAIN_MS {
+            let found = self.ports.store.overview(run_id).await?;
+            let (item, pending) = found.filter(|(item, _)| item.owner == *by).ok_or(Problem::NotFound("run"))?;
+            if item.pending as usize == pending.len() {
+                return Ok((item, pending));
+            }
+            // The query fell between the items of a transaction: it is not shown half done.
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+        Err(Problem::Unavailable(format!("{run_id}: the item and the requests do not agree").into()))
     }
 
     /// The runs of `by`, last changed first.

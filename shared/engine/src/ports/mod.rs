@@ -12,4 +12,4 @@ pub use store::{
     WriteError,
 };
 pub use tools::{File, FileInfo, Files, ToolCall, ToolReply, Tools};
-pub use world::{Agents, Clock, Ids, Queue, QueueError};
+pub use world::{Agents, Clock, Ids, Queue, QueueError, Wake};

@@ -145,7 +145,8 @@ pub struct NewReceipt {
 pub struct Commit {
     /// The run.
     pub run: RunId,
-    /// Identity of this intended write. Used as the transaction's client request token.
+    /// Identity of this intended write, made anew for each: the transaction's client request token
+    /// comes from it, and the same one with other content is refused.
     pub id: EntryId,
     /// Entries at consecutive indexes; each index must be free.
     pub entries: Vec<Entry>,

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use dormouse_domain::{Definition, Millis, RunId};
+use serde::{Deserialize, Serialize};
 
 /// The time.
 pub trait Clock: Send + Sync {
@@ -23,6 +24,14 @@ pub trait Agents: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<Definition>>;
     /// All names, sorted.
     fn names(&self) -> Vec<String>;
+}
+
+/// A wake message: "look at this run". Its body is this as JSON, `{"run_id": "run_…"}`; fields that a
+/// reader does not know are left alone, since a later release may send some.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// The run to look at.
+    pub run_id: RunId,
 }
 
 /// A message that could not be sent.
