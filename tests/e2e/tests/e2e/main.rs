@@ -11,4 +11,7 @@
 mod bad_input;
 mod claim;
 mod counting;
+mod deciding;
+mod losing;
+mod messages;
 mod racing;
