@@ -11,7 +11,10 @@
 mod bad_input;
 mod claim;
 mod counting;
+mod deadlines;
 mod deciding;
+mod killing;
 mod losing;
 mod messages;
 mod racing;
+mod restarting;
