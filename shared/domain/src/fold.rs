@@ -97,6 +97,7 @@ impl Run {
         if !matches!(entry.fact, Fact::DriverStarted { .. } | Fact::DriverStopped { .. }) {
             self.deaths = Deaths::default();
         }
+        self.check_writer(entry)?;
         match &entry.fact {
             Fact::RunStarted { .. } => Err("a second RunStarted".to_owned()),
             Fact::DriverStarted { until } => self.driver_started(entry, *until),
@@ -135,15 +136,16 @@ impl Run {
                     return Err("a message to a cancelled run".to_owned());
                 }
                 self.messages.push(UserMessage { index: entry.index, content: content.clone() });
-                self.outcome = None;
-                self.trouble = Trouble::default();
+                if self.outcome.take().is_some() {
+                    self.trouble = Trouble::default();
+                }
                 Ok(())
             }
             Fact::ModeChanged { mode, calls, .. } => {
                 self.mode = *mode;
                 calls.iter().try_for_each(|change| {
                     let call = self.call_mut(change.call)?;
-                    call.state = planned(&change.plan);
+                    call.state = replanned(call.attempts, &change.plan);
                     Ok(())
                 })
             }
@@ -163,6 +165,34 @@ impl Run {
         }
     }
 
+    /// What only the driver that holds the run writes is written by that one: a result alone may come
+    /// from one that held it before.
+    fn check_writer(&self, entry: &Entry) -> Folded {
+        let holders_own = match &entry.fact {
+            Fact::DriverStopped { .. }
+            | Fact::ModelReplied { .. }
+            | Fact::ModelFailed { .. }
+            | Fact::CallDispatched { .. }
+            | Fact::Suspended { .. }
+            | Fact::RequestExpired { .. } => true,
+            Fact::RunFinished(_) => entry.driver.is_some(),
+            Fact::RunStarted { .. }
+            | Fact::DriverStarted { .. }
+            | Fact::CallFinished { .. }
+            | Fact::RequestDecided { .. }
+            | Fact::MessageAdded { .. }
+            | Fact::ModeChanged { .. }
+            | Fact::Paused { .. }
+            | Fact::Resumed { .. }
+            | Fact::CancelRequested { .. } => false,
+        };
+        let holder = self.driver.as_ref().map(|driver| &driver.id);
+        if holders_own && (holder.is_none() || holder != entry.driver.as_ref()) {
+            return Err(format!("{} by one that does not hold the run", entry.fact.kind()));
+        }
+        Ok(())
+    }
+
     fn call_mut(&mut self, key: CallKey) -> Result<&mut Call, String> {
         let turn = self.turns.binary_search_by_key(&key.entry, |turn| turn.index);
         turn.ok()
@@ -179,11 +209,10 @@ impl Run {
         };
         if let Some(dead) = self.driver.take() {
             // The platform killed it at its deadline at the latest, so that is all it can have worked.
-            self.worked_ms += entry.at.min(dead.until).since(dead.since);
+            self.worked_ms = self.worked_ms.saturating_add(entry.at.min(dead.until).since(dead.since));
             self.deaths.unexplained += 1;
             self.deaths.since.get_or_insert(entry.at);
-            let asked_a_model = self.open_calls().all(|call| matches!(call.state, CallState::Done(_)));
-            self.usage.incomplete |= asked_a_model;
+            self.interrupt_model_call();
             self.lose_running("the step that ran it ended before its result was stored")?;
         }
         self.driver = Some(Driver { id, since: entry.at, until });
@@ -197,14 +226,22 @@ impl Run {
             DriverStop::Crashed { .. } => {
                 self.deaths.panics += 1;
                 self.deaths.since.get_or_insert(at);
+                self.deaths.last = Some(at);
+                self.interrupt_model_call();
                 self.lose_running("its step crashed while it ran")
             }
         }
     }
 
+    /// Whatever a model was being asked, its usage is not known (B9).
+    fn interrupt_model_call(&mut self) {
+        let asked = self.open_calls().all(|call| matches!(call.state, CallState::Done(_)));
+        self.usage.incomplete |= asked;
+    }
+
     fn release(&mut self, at: Millis) {
         if let Some(driver) = self.driver.take() {
-            self.worked_ms += at.since(driver.since);
+            self.worked_ms = self.worked_ms.saturating_add(at.since(driver.since));
         }
     }
 
@@ -276,8 +313,8 @@ impl Run {
 
     fn call_finished(&mut self, key: CallKey, attempt: u32, result: &CallResult) -> Folded {
         let call = self.call_mut(key)?;
-        if !call.takes_result_of(attempt) {
-            return Err(format!("call {key} takes no result of attempt {attempt}"));
+        if !call.takes(attempt, result) {
+            return Err(format!("call {key} takes no such result of attempt {attempt}"));
         }
         let superseded = match call.state {
             CallState::Pending { request } => Some(request),
@@ -291,7 +328,14 @@ impl Run {
             CallResult::Returned { content, is_error } => {
                 call.state = CallState::Done(Ending::Returned { content: content.clone(), is_error: *is_error });
             }
-            CallResult::NotSent { why } => call.state = CallState::Done(Ending::NotSent { why: why.clone() }),
+            CallResult::NotSent { why } if attempt == 1 => {
+                call.state = CallState::Done(Ending::NotSent { why: why.clone() });
+            }
+            // There is a further attempt only because it is not known what the one before did.
+            CallResult::NotSent { why } => {
+                let why = format!("attempt {attempt} did not reach the tool ({why}), and an earlier one may have");
+                return self.outcome_unknown(key, attempt, &why);
+            }
             CallResult::Unknown { why } => return self.outcome_unknown(key, attempt, why),
         }
         if let Some(request) = superseded {
@@ -322,14 +366,12 @@ impl Run {
 
     /// Closes a pending request.
     fn close(&mut self, key: RequestKey, status: RequestStatus) -> Result<(CallKey, RequestKind), String> {
-        match self.requests.get_mut(&key) {
-            Some(request) if request.status == RequestStatus::Pending => {
-                request.status = status;
-                Ok((request.call, request.kind))
-            }
-            Some(_) => Err(format!("request {key} is closed already")),
-            None => Err(format!("there is no request {key}")),
+        let request = self.requests.get_mut(&key).ok_or_else(|| format!("there is no request {key}"))?;
+        if request.status != RequestStatus::Pending {
+            return Err(format!("request {key} is closed already"));
         }
+        request.status = status;
+        Ok((request.call, request.kind))
     }
 
     fn decided(&mut self, key: RequestKey, decision: &Decision, by: &Principal) -> Folded {
@@ -388,6 +430,18 @@ impl Run {
         self.release(at);
         self.outcome = Some(outcome.clone());
         self.drop_pending()
+    }
+}
+
+/// Where a call stands whose plan changed after `attempts` attempts. One that may have run is not run
+/// again under a narrower mode, but it is not called "not run" either.
+fn replanned(attempts: u32, plan: &Plan) -> CallState {
+    match plan {
+        Plan::Ask { reason } if attempts > 0 => CallState::Unknown { attempt: attempts, why: reason.clone() },
+        Plan::Deny { because } if attempts > 0 => CallState::Done(Ending::GaveUp { why: because.clone() }),
+        Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question | Plan::Deny { .. } | Plan::Invalid { .. } => {
+            planned(plan)
+        }
     }
 }
 

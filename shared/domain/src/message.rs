@@ -143,6 +143,13 @@ pub(crate) fn is_false(flag: &bool) -> bool {
 }
 
 impl Usage {
+    /// All tokens, read, written and cached.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        let input = self.input_tokens.saturating_add(self.cache_read_tokens).saturating_add(self.cache_write_tokens);
+        input.saturating_add(self.output_tokens)
+    }
+
     /// Adds the usage of one more call.
     pub fn add(&mut self, other: &Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);

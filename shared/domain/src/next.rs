@@ -82,6 +82,9 @@ pub fn next(run: &Run, now: Millis) -> Next {
         return fail(run, why);
     }
     let timer = run.pending().map(|(_, request)| request.windows.expires_at()).min();
+    if let Some(at) = run.deaths.retry_at().filter(|at| run.driver.is_none() && now < *at) {
+        return Next::Rest { open: Vec::new(), until: Some(timer.map_or(at, |timer| timer.min(at))) };
+    }
     if run.paused {
         return if running > 0 { Next::Await } else { Next::Rest { open: Vec::new(), until: timer } };
     }
@@ -136,9 +139,7 @@ fn exhausted(run: &Run, now: Millis) -> Option<String> {
     if turns >= limits.turns {
         return Some(format!("the limit of {} turns is reached", limits.turns));
     }
-    let tokens =
-        run.usage.input_tokens + run.usage.output_tokens + run.usage.cache_read_tokens + run.usage.cache_write_tokens;
-    if tokens >= limits.tokens {
+    if run.usage.tokens() >= limits.tokens {
         return Some(format!("the limit of {} tokens is reached", limits.tokens));
     }
     let worked = run.worked_ms + run.driver.as_ref().map_or(0, |driver| now.since(driver.since));
@@ -160,12 +161,14 @@ fn crash_loop(run: &Run, now: Millis) -> Option<String> {
     None
 }
 
-/// Calls of which it is not known what they did.
+/// Calls of which it is not known what they did, of all turns: also those that nobody will try or
+/// ask about again.
 fn unknown_calls(run: &Run) -> Vec<CallKey> {
-    let unknown = run.open_calls().filter(|call| match &call.state {
+    let unknown = run.calls().filter(|call| match &call.state {
         CallState::Unknown { .. } => true,
         CallState::Pending { .. } | CallState::Ready => call.attempts > 0,
-        CallState::Asking(_) | CallState::Running { .. } | CallState::Done(_) => false,
+        CallState::Done(ending) => ending.is_unknown(),
+        CallState::Asking(_) | CallState::Running { .. } => false,
     });
     unknown.map(|call| call.key).collect()
 }

@@ -205,7 +205,7 @@ pub fn replan(run: &Run, mode: Mode) -> Vec<Replanned> {
     let open = run.turns.last().into_iter().flat_map(|turn| &turn.calls);
     open.filter_map(|call| {
         let untouched = match &call.state {
-            CallState::Ready => call.attempts == 0 && !call.approved,
+            CallState::Ready => !call.approved,
             CallState::Asking(AskWhy::Approval { .. }) => true,
             CallState::Asking(AskWhy::Question)
             | CallState::Pending { .. }

@@ -51,8 +51,10 @@ pub struct Failure {
 const ATTEMPTS: u32 = 5;
 /// First backoff; each further one is four times as long.
 const FIRST_BACKOFF_MS: u64 = 2_000;
-/// Longest wait that a provider can ask for before the call counts as failed for good.
+/// Longest backoff, and longest wait that a provider can ask for while there is another model to ask.
 const LONGEST_WAIT_MS: u64 = 15 * 60 * 1000;
+/// Longest wait that the last model's provider can ask for: waiting costs nothing.
+const LONGEST_LAST_WAIT_MS: u64 = 24 * 3600 * 1000;
 
 /// The entry that records `failure` of the model call that `run` was about to make, and says what
 /// comes next: the same model after a wait, the next one at once, or the end.
@@ -63,8 +65,9 @@ pub fn after(run: &Run, failure: &Failure, now: Millis) -> Fact {
     let exponent = run.trouble.attempts.min(8);
     let backoff = FIRST_BACKOFF_MS.saturating_mul(4_u64.saturating_pow(exponent)).min(LONGEST_WAIT_MS);
     let wait = failure.retry_after_ms.unwrap_or(0).max(backoff);
-    let again = failure.class.is_retryable() && attempt < ATTEMPTS && wait <= LONGEST_WAIT_MS;
     let has_next = (current as usize + 1) < run.definition.models.len();
+    let longest = if has_next { LONGEST_WAIT_MS } else { LONGEST_LAST_WAIT_MS };
+    let again = failure.class.is_retryable() && attempt < ATTEMPTS && wait <= longest;
     let (retry_at, next_model) = match (again, has_next) {
         (true, _) => (Some(now.plus(wait)), current),
         (false, true) => (Some(now), current + 1),

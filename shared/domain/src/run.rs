@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     agent::{Definition, Mode},
-    entry::Outcome,
+    entry::{CallResult, Outcome},
     ids::{CallKey, Digest, DriverId, Millis, Principal, RequestKey, RunId},
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
     plan,
@@ -199,6 +199,25 @@ pub enum Ending {
     Cancelled,
 }
 
+impl Ending {
+    /// Whether it is not known what the call did.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::GaveUp { .. } | Self::Abandoned | Self::Expired { kind: RequestKind::Uncertain } => true,
+            Self::Returned { .. }
+            | Self::NotSent { .. }
+            | Self::Denied { .. }
+            | Self::Invalid { .. }
+            | Self::Declined { .. }
+            | Self::Answered { .. }
+            | Self::Expired { .. }
+            | Self::Settled { .. }
+            | Self::Cancelled => false,
+        }
+    }
+}
+
 /// What a person said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserMessage {
@@ -263,6 +282,17 @@ pub struct Deaths {
     pub panics: u32,
     /// When the first of them was noticed.
     pub since: Option<Millis>,
+    /// When the last of them panicked.
+    pub last: Option<Millis>,
+}
+
+impl Deaths {
+    /// When to try again after a panic: after 1 s, 4 s, 16 s, … so that a passing cause can pass.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<Millis> {
+        let exponent = self.panics.saturating_sub(1).min(5);
+        self.last.map(|last| last.plus(1_000 << (2 * exponent)))
+    }
 }
 
 /// Status of a run, as clients see it.
@@ -357,15 +387,22 @@ impl Call {
         plan::arguments(self.raw_arguments(run).unwrap_or_default())
     }
 
-    /// Whether a result of this attempt is still news: it is the latest attempt, and nothing and
-    /// nobody has settled the call since. A late writer is fenced by this (case 37).
+    /// Whether this result of this attempt is still news: it is the latest attempt, and nothing and
+    /// nobody has settled the call since. A late writer is fenced by this (case 37). One that comes
+    /// after a person said "retry" and before the next attempt is announced spares the repetition. That the outcome
+    /// is not known is news only while the call runs: later it is known to be unknown, or decided.
     #[must_use]
-    pub fn takes_result_of(&self, attempt: u32) -> bool {
-        let unsettled = match &self.state {
-            CallState::Running { .. } | CallState::Unknown { .. } | CallState::Ready => true,
-            CallState::Pending { .. } => self.attempts > 0,
+    pub fn takes(&self, attempt: u32, result: &CallResult) -> bool {
+        let says_something = match result {
+            CallResult::Returned { .. } | CallResult::NotSent { .. } => true,
+            CallResult::Unknown { .. } => false,
+        };
+        let news = match &self.state {
+            CallState::Running { .. } => true,
+            CallState::Unknown { .. } | CallState::Ready => says_something,
+            CallState::Pending { .. } => says_something && self.attempts > 0,
             CallState::Asking(_) | CallState::Done(_) => false,
         };
-        attempt > 0 && attempt == self.attempts && unsettled
+        attempt > 0 && attempt == self.attempts && news
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dormouse_domain::{
     Digest, Entry, Fact, Millis, Principal, Run, RunId,
-    item::RunItem,
+    item::{RunItem, standing},
     request::{Request, RequestStatus},
     run::Status,
 };
@@ -19,6 +19,8 @@ use crate::{
 
 /// How long an answer is kept under its idempotency key, in milliseconds.
 const RECEIPT_MS: u64 = 24 * 3600 * 1000;
+/// The longest delay of an SQS message, in milliseconds.
+const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
 /// How often a writer that loses the race for the index tries again.
 const ATTEMPTS: u32 = 8;
 
@@ -72,7 +74,10 @@ impl Engine {
                 None => None,
             };
             let now = self.ports.clock.now();
-            let amendment = judge(&run, row.as_ref(), now)?;
+            let amendment = match judge(&run, row.as_ref(), now) {
+                Ok(amendment) => amendment,
+                Err(problem) => return self.unless_answered(by, key, problem).await,
+            };
             match self.write(by, key, run, amendment, now).await {
                 Ok(answer) => return Ok(answer),
                 Err(WriteFailure::Problem(problem)) => return Err(problem),
@@ -120,9 +125,7 @@ impl Engine {
             receipt,
         };
         self.ports.store.commit(&commit).await.map_err(WriteFailure::Write)?;
-        if status == Status::Queued {
-            self.send_wake(&run.id, 0).await;
-        }
+        self.wake_when_due(&run, now).await;
         Ok(answer)
     }
 
@@ -143,10 +146,33 @@ impl Engine {
         Ok(Some(answer))
     }
 
+    /// `problem`, unless the same write was made meanwhile: then the problem is that very write, and
+    /// this is its answer.
+    pub(crate) async fn unless_answered<T: DeserializeOwned>(
+        &self,
+        by: &Principal,
+        key: Option<&IdempotencyKey>,
+        problem: Problem,
+    ) -> Result<T, Problem> {
+        self.earlier_answer(by, key).await?.ok_or(problem)
+    }
+
     /// Sends a wake message. If that fails, the run's `due_at` brings it back (D8).
     pub(crate) async fn send_wake(&self, run: &RunId, delay_ms: u64) {
         if let Err(error) = self.ports.queue.wake(run, Duration::from_millis(delay_ms)).await {
             tracing::warn!(%run, %error, "wake message not sent; the sweep will");
+        }
+    }
+
+    /// Sends the wake that `run` wants, with a delay if it wants it later. What is further away than a
+    /// message can be delayed is the sweep's.
+    pub(crate) async fn wake_when_due(&self, run: &Run, now: Millis) {
+        let (status, due_at) = standing(run, now);
+        let delay_ms = due_at.map(|due_at| due_at.since(now)).filter(|delay_ms| *delay_ms <= LONGEST_DELAY_MS);
+        match (status, delay_ms) {
+            // A driver that holds the run sees what was written at its next append (I4).
+            (Status::Running, _) | (_, None) => {}
+            (_, Some(delay_ms)) => self.send_wake(&run.id, delay_ms).await,
         }
     }
 

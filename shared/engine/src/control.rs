@@ -1,6 +1,8 @@
 //! What an owner does to a run from outside: speak, pause, resume, cancel, change the mode.
 
-use dormouse_domain::{Fact, Mode, Principal, Run, RunId, entry::FinalStatus, message::Content, plan, run::Status};
+use dormouse_domain::{
+    Fact, Mode, Principal, Run, RunId, decide::MAX_TEXT_BYTES, entry::FinalStatus, message::Content, plan, run::Status,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{Engine, IdempotencyKey, amend::Amendment, error::Problem};
@@ -92,6 +94,9 @@ impl Engine {
         reason: Option<String>,
         key: Option<&IdempotencyKey>,
     ) -> Result<Changed, Problem> {
+        if reason.as_ref().is_some_and(|reason| reason.len() > MAX_TEXT_BYTES) {
+            return Err(Problem::Invalid(format!("the reason is too long; at most {MAX_TEXT_BYTES} bytes are taken")));
+        }
         let note = "nothing new starts, what waits is closed, calls that run settle; what was done is not undone";
         self.change(by, run_id, key, note, |run| {
             unfinished(run)?;

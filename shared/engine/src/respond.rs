@@ -71,16 +71,17 @@ impl Engine {
             return Ok(earlier);
         }
         let view = self.run_view(by, run_id).await?;
-        match view.pending.as_slice() {
-            [one] => self.respond(by, &one.id, answer, key).await,
-            [] => Err(self.nothing_waits(run_id).await?),
+        let problem = match view.pending.as_slice() {
+            [one] => return self.respond(by, &one.id, answer, key).await,
+            [] => self.nothing_waits(run_id).await?,
             several => {
                 let count = several.len();
-                Err(Problem::WrongState(format!(
+                Problem::WrongState(format!(
                     "{count} requests wait in this run; answer each under /v1/requests/{{id}}/respond"
-                )))
+                ))
             }
-        }
+        };
+        self.unless_answered(by, key, problem).await
     }
 
     /// Why no request of a run waits: whoever lost a race through this endpoint is told what stands,

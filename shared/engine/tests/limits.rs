@@ -137,13 +137,18 @@ async fn panics() {
     world.models.reply(vec![call("a", "look", "{}")]);
     world.models.before_reply(|| async { panic!("in the model's adapter") });
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Idle);
+    world.clock.advance(1_000);
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     assert!(world.models.asked()[2].contains("it panicked"));
 
     let run = start(&world, ONE).await;
     for _ in 0..5 {
         world.models.before_reply(|| async { panic!("again") });
+        world.clock.advance(1_000_000);
         assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed);
+        // What panics backs off, unless it was the last time.
+        assert_eq!(status(&world, &run).await, Status::Queued);
     }
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     assert_eq!(status(&world, &run).await, Status::Failed);

@@ -42,7 +42,7 @@ pub(crate) struct Life {
     pub(crate) entries: Vec<Entry>,
     pub(crate) now: Millis,
     /// Calls that policy allowed or a person approved.
-    pub(crate) may_run: BTreeSet<CallKey>,
+    may_run: BTreeSet<CallKey>,
     choices: Vec<u8>,
     at: usize,
     definition: Arc<Definition>,
@@ -180,6 +180,8 @@ impl Life {
         }
         match next {
             Next::Dispatch(calls) => {
+                // I7: whatever runs is allowed by its latest verdict, or approved.
+                assert!(calls.iter().all(|call| self.may_run.contains(call)), "{calls:?} would run unasked");
                 let starts = calls.iter().filter_map(|key| {
                     let call = self.run.call(*key)?;
                     Some(Dispatched { call: *key, attempt: call.attempts + 1 })

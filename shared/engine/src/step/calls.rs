@@ -6,7 +6,6 @@ use dormouse_domain::{
     CallKey, Fact,
     entry::{CallResult, Dispatched},
     message::Content,
-    run::CallState,
 };
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
 };
 use crate::{
     amend::closed,
+    journal::LoadError,
     ports::{Commit, ToolCall, ToolReply, WriteError},
 };
 
@@ -116,20 +116,18 @@ impl Drive<'_> {
     /// Appends the result of an attempt, unless the call was settled meanwhile: that fences late
     /// writers (case 37).
     async fn record(&mut self, mut finished: Finished) -> Result<Appended, StepError> {
-        let mut taken_over = false;
         loop {
             let (key, attempt) = (finished.call, finished.attempt);
-            let news = self.run.call(key).is_some_and(|call| call.takes_result_of(attempt));
+            let result = finished.reply.result.clone();
+            let news = self.run.call(key).is_some_and(|call| call.takes(attempt, &result));
             if !news || self.run.outcome.is_some() {
                 tracing::warn!(run = %self.run.id, call = %key, attempt, "a late result is not needed any more");
-                return Ok(if taken_over { Appended::TakenOver } else { Appended::Lost });
+                return Ok(Appended::Lost);
             }
-            let result = finished.reply.result.clone();
             let fact = Fact::CallFinished { call: key, attempt, result };
-            match self.append_result(key, fact, &finished.reply).await {
-                Ok(Appended::Done) => return Ok(if taken_over { Appended::TakenOver } else { Appended::Done }),
+            match self.append_result(fact, &finished.reply).await {
+                Ok(Appended::Done) => return Ok(Appended::Done),
                 Ok(Appended::Lost) => {}
-                Ok(Appended::TakenOver) => taken_over = true,
                 Err(StepError::Write(WriteError::FileChanged { path })) => {
                     // Nothing was written, so the tool can look again. If it keeps losing, it says so.
                     match finished.made.take().filter(|_| finished.tries < FILE_ATTEMPTS) {
@@ -156,28 +154,38 @@ impl Drive<'_> {
         }
     }
 
-    async fn append_result(&mut self, key: CallKey, fact: Fact, reply: &ToolReply) -> Result<Appended, StepError> {
-        let supersedes = self.run.call(key).is_some_and(|call| matches!(call.state, CallState::Pending { .. }));
-        if reply.files.is_empty() && !supersedes {
+    async fn append_result(&mut self, fact: Fact, reply: &ToolReply) -> Result<Appended, StepError> {
+        if reply.files.is_empty() && self.holds() {
             return self.append(fact).await;
         }
         let entry = self.entry(fact);
         let mut after = self.run.clone();
-        after.apply(&entry).map_err(crate::journal::LoadError::from)?;
-        let requests = closed(&self.run, &after);
-        // An uncertain request that this answers is closed with it, so the item changes as well.
-        let item = if requests.is_empty() { None } else { commit(&after, Vec::new(), self.now()).item };
-        let commit = Commit { files: reply.files.clone(), requests, item, ..commit(&after, vec![entry], self.now()) };
-        self.commit(&commit, after).await
+        after.apply(&entry).map_err(LoadError::from)?;
+        let base = commit(&after, vec![entry], self.now());
+        if self.holds() {
+            let commit = Commit { files: reply.files.clone(), item: None, ..base };
+            return self.commit(&commit, after).await;
+        }
+        // From a driver that no longer holds the run the result changes where the run stands: it can
+        // answer an uncertain request, which closes with it, and leave the run with something to do.
+        let commit = Commit { files: reply.files.clone(), requests: closed(&self.run, &after), ..base };
+        let appended = self.commit(&commit, after).await?;
+        if let Appended::Done = appended {
+            self.engine.wake_when_due(&self.run, self.now()).await;
+        }
+        Ok(appended)
     }
 
-    /// Another driver has the run. What this one's calls did is still worth knowing: each result is
+    /// Another driver has the run, or somebody ended it. What this one's calls did is still worth knowing: each result is
     /// appended if its attempt is the latest and nobody has settled the call. Then it stops.
     pub(super) async fn stand_down(&mut self) -> Result<StepReport, StepError> {
         while let Some(joined) = self.running.join_next().await {
             if let Ok(finished) = joined {
                 self.record(finished).await?;
             }
+        }
+        if self.run.outcome.is_some() {
+            return Ok(StepReport::Finished);
         }
         tracing::warn!(run = %self.run.id, "another driver took the run over");
         Ok(StepReport::TakenOver)

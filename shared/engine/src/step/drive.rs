@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dormouse_domain::{
     DriverId, Entry, Fact, Millis, Next, Run, ToolDef,
-    message::{ModelRef, Usage},
+    message::ModelRef,
     next,
     plan::{self, Circumstances},
     retry::{self, Failure, FailureClass},
@@ -20,9 +20,6 @@ use crate::{
     journal::{LoadError, catch_up},
     ports::{Commit, Reply, Tools, WriteError},
 };
-
-/// Longest pause between two tries of one write, in milliseconds.
-const LONGEST_PAUSE_MS: u64 = 5_000;
 
 /// A driver at work.
 pub(super) struct Drive<'e> {
@@ -45,8 +42,6 @@ pub(super) enum Appended {
     Done,
     /// Others were first; their entries are folded in. What to write must be judged anew.
     Lost,
-    /// Another driver was first: this one must stop.
-    TakenOver,
 }
 
 impl<'e> Drive<'e> {
@@ -56,6 +51,11 @@ impl<'e> Drive<'e> {
 
     pub(super) async fn abort(&mut self) {
         self.running.shutdown().await;
+    }
+
+    /// Whether this driver still holds the run: nobody took it over or ended it.
+    pub(super) fn holds(&self) -> bool {
+        self.run.driver.as_ref().is_some_and(|driver| driver.id == self.id)
     }
 
     pub(super) fn now(&self) -> Millis {
@@ -69,6 +69,9 @@ impl<'e> Drive<'e> {
 
     pub(super) async fn go(&mut self) -> Result<StepReport, StepError> {
         loop {
+            if !self.holds() {
+                return self.stand_down().await;
+            }
             let now = self.now();
             let next = next(&self.run, now);
             let stops_as = self.stops_as(&next);
@@ -84,8 +87,8 @@ impl<'e> Drive<'e> {
             match (appended, stops_as) {
                 (Appended::Done, Some(report)) => return Ok(report),
                 (Appended::Done, None) => self.worked = true,
+                // Lost to another: what is next, and whether this driver still has a say, is asked anew.
                 (Appended::Lost, _) => {}
-                (Appended::TakenOver, _) => return self.stand_down().await,
             }
         }
     }
@@ -126,24 +129,19 @@ impl<'e> Drive<'e> {
 
     async fn record_failure(&mut self, failure: &Failure) -> Result<Appended, StepError> {
         tracing::warn!(run = %self.run.id, class = ?failure.class, message = failure.message, "the model call failed");
-        loop {
+        while self.holds() {
             let fact = retry::after(&self.run, failure, self.now());
-            let appended = self.append(fact).await?;
-            let lost = matches!(appended, Appended::Lost);
-            if !lost || !matches!(next(&self.run, self.now()), Next::CallModel) {
-                return Ok(appended);
+            if let Appended::Done = self.append(fact).await? {
+                return Ok(Appended::Done);
             }
         }
+        Ok(Appended::Lost)
     }
 
     /// Stores a reply, with a plan for each of its calls, before any of them runs (I2, A5). If others
     /// were first, the plans are made anew from what they wrote.
     async fn record_reply(&mut self, model: ModelRef, reply: Reply, seen: u32) -> Result<Appended, StepError> {
-        let mut reply = reply;
-        loop {
-            if self.run.outcome.is_some() {
-                return Ok(Appended::Lost);
-            }
+        while self.holds() {
             let tools = self.engine.ports.tools.as_ref();
             let outside = Outside { tools, left_ms: self.left_ms() };
             let calls = plan::plan_reply(&self.run, &reply.content, &outside);
@@ -161,9 +159,7 @@ impl<'e> Drive<'e> {
                     return Ok(Appended::Done);
                 }
                 Ok(Appended::Lost) => {}
-                Ok(Appended::TakenOver) => return Ok(Appended::TakenOver),
                 Err(StepError::Write(WriteError::TooLarge(what))) => {
-                    reply.usage = Usage { incomplete: true, ..reply.usage };
                     let message = format!("the reply is too large to store: {what}");
                     let failure = Failure { class: FailureClass::BadReply, message, retry_after_ms: None };
                     return self.record_failure(&failure).await;
@@ -171,6 +167,7 @@ impl<'e> Drive<'e> {
                 Err(error) => return Err(error),
             }
         }
+        Ok(Appended::Lost)
     }
 
     /// Starts the calls that the last reply announced.
@@ -196,7 +193,7 @@ impl<'e> Drive<'e> {
     pub(super) async fn append(&mut self, fact: Fact) -> Result<Appended, StepError> {
         let entry = self.entry(fact);
         let (engine, run_id) = (self.engine, self.run.id.clone());
-        let result = self.persist(|| engine.ports.store.append(&run_id, &entry)).await;
+        let result = engine.persist(&run_id, self.deadline, || engine.ports.store.append(&run_id, &entry)).await;
         self.settle(result, |run| {
             run.apply(&entry).map_err(LoadError::from)?;
             Ok(())
@@ -207,7 +204,7 @@ impl<'e> Drive<'e> {
     /// Appends entries together with what depends on them. `after` has folded them.
     pub(super) async fn commit(&mut self, commit: &Commit, after: Run) -> Result<Appended, StepError> {
         let engine = self.engine;
-        let result = self.persist(|| engine.ports.store.commit(commit)).await;
+        let result = engine.persist(&commit.run, self.deadline, || engine.ports.store.commit(commit)).await;
         self.settle(result, |run| {
             *run = after;
             Ok(())
@@ -230,31 +227,9 @@ impl<'e> Drive<'e> {
                 if news.is_empty() {
                     return Err(StepError::Bug("a write lost to nobody"));
                 }
-                let taken = news.iter().any(|entry| matches!(entry.fact, Fact::DriverStarted { .. }));
-                Ok(if taken { Appended::TakenOver } else { Appended::Lost })
+                Ok(Appended::Lost)
             }
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Tries one write again, the very same, while the store fails and time is left: a driver ends
-    /// by its stop entry, not by giving up (I4). The entry's id settles what an earlier try did.
-    async fn persist<F>(&self, write: impl Fn() -> F) -> Result<(), WriteError>
-    where
-        F: Future<Output = Result<(), WriteError>>,
-    {
-        let mut pause_ms = 50;
-        loop {
-            let error = match write().await {
-                Err(error @ (WriteError::Unavailable(_) | WriteError::Ambiguous(_) | WriteError::Contention)) => error,
-                settled => return settled,
-            };
-            if self.deadline.since(self.now()) <= pause_ms {
-                return Err(error);
-            }
-            tracing::warn!(run = %self.run.id, %error, "a write failed; trying it again");
-            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-            pause_ms = (pause_ms * 2).min(LONGEST_PAUSE_MS);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod drive;
+mod persist;
 mod stop;
 
 use std::panic::AssertUnwindSafe;
@@ -81,7 +82,7 @@ impl Engine {
         drive.abort().await;
         match driven {
             Ok(report) => report,
-            Err(panic) => self.record_crash(run_id, &id, &panic_text(panic.as_ref())).await,
+            Err(panic) => self.record_crash(run_id, &id, deadline, &panic_text(panic.as_ref())).await,
         }
     }
 
@@ -106,9 +107,9 @@ impl Engine {
             let mut claimed = run.clone();
             claimed.apply(&entry).map_err(LoadError::from)?;
             let commit = commit(&claimed, vec![entry], now);
-            match self.ports.store.commit(&commit).await {
+            match self.persist(run_id, deadline, || self.ports.store.commit(&commit)).await {
                 Ok(()) => return Ok(Claim::Driving(Box::new(claimed), id)),
-                Err(WriteError::LostIndex | WriteError::Contention) => {
+                Err(WriteError::LostIndex) => {
                     catch_up(self.ports.store.as_ref(), &mut run).await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -132,7 +133,13 @@ impl Engine {
         }
     }
 
-    async fn record_crash(&self, run_id: &RunId, id: &DriverId, message: &str) -> Result<StepReport, StepError> {
+    async fn record_crash(
+        &self,
+        run_id: &RunId,
+        id: &DriverId,
+        deadline: Millis,
+        message: &str,
+    ) -> Result<StepReport, StepError> {
         tracing::error!(run = %run_id, message, "the step panicked");
         let Some(mut run) = self.load(run_id).await? else {
             return Ok(StepReport::NoSuchRun);
@@ -147,12 +154,13 @@ impl Engine {
             let entry = Entry { index: run.len, entry_id: self.entry_id(), at: now, driver: Some(id.clone()), fact };
             let mut after = run.clone();
             after.apply(&entry).map_err(LoadError::from)?;
-            match self.ports.store.commit(&commit(&after, vec![entry], now)).await {
+            let commit = commit(&after, vec![entry], now);
+            match self.persist(run_id, deadline, || self.ports.store.commit(&commit)).await {
                 Ok(()) => {
-                    self.send_wake(run_id, 0).await;
+                    self.wake_when_due(&after, now).await;
                     return Ok(StepReport::Crashed);
                 }
-                Err(WriteError::LostIndex | WriteError::Contention) => {
+                Err(WriteError::LostIndex) => {
                     catch_up(self.ports.store.as_ref(), &mut run).await?;
                 }
                 Err(error) => return Err(error.into()),

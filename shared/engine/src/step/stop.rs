@@ -3,7 +3,7 @@
 use dormouse_domain::{
     Fact, Millis, RequestKey,
     entry::{DriverStop, Opened, Outcome},
-    next, request,
+    request,
 };
 
 use super::{
@@ -15,9 +15,6 @@ use crate::{
     journal::LoadError,
     ports::{Commit, RequestWrite},
 };
-
-/// The longest delay of an SQS message, in milliseconds; longer timers are the sweep's.
-const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
 
 impl Drive<'_> {
     /// All that is left is to wait: opens the requests for which, in the same transaction (I5).
@@ -36,19 +33,10 @@ impl Drive<'_> {
         }
         let appended = self.put(Fact::Suspended { requests: open, until: timer }, rows).await?;
         if let Appended::Done = appended {
-            self.wake_later(timer).await;
+            // A timer; or, at once, what did not fit one suspension.
+            self.engine.wake_when_due(&self.run, self.now()).await;
         }
         Ok(appended)
-    }
-
-    /// Timers that a message can carry ride on one. What did not fit one suspension (more requests
-    /// than a transaction holds) is the next step's, at once.
-    async fn wake_later(&self, timer: Option<Millis>) {
-        let now = self.now();
-        let delay_ms = if next(&self.run, now).is_work() { Some(0) } else { timer.map(|at| at.since(now)) };
-        if let Some(delay_ms) = delay_ms.filter(|delay_ms| *delay_ms <= LONGEST_DELAY_MS) {
-            self.engine.send_wake(&self.run.id, delay_ms).await;
-        }
     }
 
     /// The run is over.
@@ -65,7 +53,7 @@ impl Drive<'_> {
     pub(super) async fn hand_off(&mut self) -> Result<Appended, StepError> {
         let appended = self.put(Fact::DriverStopped { stop: DriverStop::HandedOff }, Vec::new()).await?;
         if let Appended::Done = appended {
-            self.engine.send_wake(&self.run.id, 0).await;
+            self.engine.wake_when_due(&self.run, self.now()).await;
         }
         Ok(appended)
     }

@@ -1,0 +1,108 @@
+//! Model calls that fail, panic or count nonsense while others write.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use dormouse_domain::{
+    Fact, RunId,
+    message::{Content, ModelRef, StopReason, Usage},
+    retry::{Failure, FailureClass},
+    run::Status,
+    transcript::Prompt,
+};
+use dormouse_engine::{
+    Engine, Ports, Settings, StepReport,
+    ports::{Models, Reply},
+};
+use dormouse_testkit::{World, call, say};
+
+use crate::{ann, folded, start};
+
+/// B9: a model call that was interrupted by a panic may have cost something; nobody knows what.
+#[tokio::test]
+async fn a_panic_in_a_model_call_leaves_usage_incomplete() {
+    let world = World::default();
+    let run = start(&world).await;
+    world.models.before_reply(|| async { panic!("in the model's adapter") });
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed);
+    world.clock.advance(1_000);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    assert!(world.engine.run_view(&ann(), &run).await.unwrap().item.usage.incomplete);
+}
+
+/// B9, B10: a model call that failed did so, also if somebody paused the run meanwhile.
+#[tokio::test]
+async fn a_failure_during_a_pause_is_recorded() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    let (other, id) = (world.clone(), run.clone());
+    world.models.before_reply(move || async move {
+        other.engine.pause(&ann(), &id, None).await.unwrap();
+    });
+    world.models.fail(FailureClass::Server);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    world.engine.resume(&ann(), &run, None).await.unwrap();
+    world.clock.advance(10_000);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    let usage = world.engine.run_view(&ann(), &run).await.unwrap().item.usage;
+    assert!(usage.incomplete, "{:?}", world.memory.kinds(&run));
+}
+
+/// B12: the journal names the model that failed, not the one that a message made the next.
+#[tokio::test]
+async fn a_failure_names_the_model_that_failed() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    world.models.fail(FailureClass::Rejected); // x: so y is asked
+    world.models.fail(FailureClass::Rejected); // y
+    assert_eq!(folded(&world, &run).model().name, "x");
+    let (other, id) = (world.clone(), run.clone());
+    let ports = Ports { models: Arc::new(Second { world: other, run: id }), ..world.engine.ports().clone() };
+    let engine = Engine::new(ports, Settings::new("host".into()));
+    engine.step(&run, world.deadline()).await.unwrap();
+    let failed = world.memory.journal(&run).into_iter().filter_map(|entry| match entry.fact {
+        Fact::ModelFailed { model, .. } => Some(model.name),
+        _ => None,
+    });
+    let failed: Vec<_> = failed.collect();
+    assert_eq!(failed[..2], ["x", "y"]);
+}
+
+/// x and y refuse; a message arrives while y is asked.
+struct Second {
+    world: Arc<World>,
+    run: RunId,
+}
+
+#[async_trait]
+impl Models for Second {
+    async fn call(&self, model: &ModelRef, prompt: &Prompt<'_>, timeout: Duration) -> Result<Reply, Failure> {
+        if model.name == "y" && !format!("{:?}", prompt.messages).contains("hurry") {
+            let hurry = vec![Content::text("hurry")];
+            self.world.engine.add_message(&ann(), &self.run, hurry, None).await.unwrap();
+        }
+        self.world.models.call(model, prompt, timeout).await
+    }
+}
+
+/// A provider that counts nonsense.
+struct Nonsense;
+
+#[async_trait]
+impl Models for Nonsense {
+    async fn call(&self, _: &ModelRef, _: &Prompt<'_>, _: Duration) -> Result<Reply, Failure> {
+        let usage = Usage { input_tokens: u64::MAX, output_tokens: 2, ..Usage::default() };
+        Ok(Reply { content: vec![call("a", "look", "{}"), say("…")], stop: StopReason::ToolUse, usage })
+    }
+}
+
+/// D7, C5: a usage beyond all bounds reaches the ceiling; it neither wraps around nor breaks the run.
+#[tokio::test]
+async fn a_nonsense_usage_ends_the_run() {
+    let world = World::default();
+    let run = start(&world).await;
+    let ports = Ports { models: Arc::new(Nonsense), ..world.engine.ports().clone() };
+    let engine = Engine::new(ports, Settings::new("host".into()));
+    assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    assert_eq!(engine.run_view(&ann(), &run).await.unwrap().item.status, Status::Failed);
+}
