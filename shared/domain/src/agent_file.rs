@@ -316,10 +316,14 @@ impl Reader {
         let Some(schema) = table.get("input_schema") else {
             return serde_json::json!({"type": "object"});
         };
+        // Arguments are always an object, and providers refuse a schema that does not say so.
         match serde_json::to_value(schema) {
-            Ok(value) if value.is_object() => value,
+            Ok(Value::Object(mut map)) if map.get("type").is_none_or(|kind| kind == "object") => {
+                map.insert("type".to_owned(), "object".into());
+                Value::Object(map)
+            }
             Ok(_) | Err(_) => {
-                self.fault(format!("{place}input_schema"), "must be a table that holds a JSON Schema");
+                self.fault(format!("{place}input_schema"), "must be a table that holds a JSON Schema of an object");
                 serde_json::json!({"type": "object"})
             }
         }
@@ -418,6 +422,7 @@ mod tests {
             kind = "destroy"
             timeout = "10h"
             http = { url = "ftp://x" }
+            input_schema = { type = "array" }
             [[tools]]
             builtin = "workspace.reed"
         "#;
@@ -434,6 +439,7 @@ mod tests {
             "tools[0].kind",
             "tools[0].timeout",
             "tools[0].http.url",
+            "tools[0].input_schema",
             "tools[1].builtin",
         ] {
             assert!(places.contains(&place), "{place} missing in {faults:#?}");
