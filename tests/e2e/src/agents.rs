@@ -8,19 +8,29 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A folder of agents, gone with this value.
+/// A folder of agents.
 #[derive(Debug)]
-pub struct Agents(TempDir);
+pub struct Agents {
+    path: PathBuf,
+    /// Removes the folder when it is dropped.
+    _own: Option<TempDir>,
+}
 
 impl Agents {
-    /// An empty folder.
+    /// An empty folder, gone with this value.
     pub fn new() -> Self {
-        Self(TempDir::new().expect("a temporary folder"))
+        let own = TempDir::new().expect("a temporary folder");
+        Self { path: own.path().to_owned(), _own: Some(own) }
+    }
+
+    /// The agents that come with Dormouse.
+    pub fn that_come_along() -> Self {
+        Self { path: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agents"), _own: None }
     }
 
     /// The folder.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        &self.path
     }
 
     /// With an agent that asks `model` and has `tools`.

@@ -18,3 +18,4 @@ mod losing;
 mod messages;
 mod racing;
 mod restarting;
+mod walk;
