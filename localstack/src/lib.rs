@@ -1,8 +1,8 @@
 //! The stacks on one machine, under which the same handlers run as on AWS.
 //!
 //! [`Stack`] is all of it: the emulators (or any endpoint that speaks DynamoDB and SQS), the table
-//! and the queue, the engine, and what AWS does around functions: [`pump`] hands wake messages to
-//! the step function, `sweeper` is the minute's schedule, [`server`] is the API's front. `main`
+//! and the queue, the engine, and what AWS does around functions: `pump` hands wake messages to
+//! the step function, `sweeper` is the minute's schedule, `server` is the API's front. `main`
 //! only reads its flags.
 
 mod config;

@@ -1,7 +1,7 @@
 //! The pure heart of Dormouse: what a run *is*, and what it does next.
 //!
 //! A run is a journal, an append-only list of facts. [`Run::apply`] folds the journal into state,
-//! [`next`] says what to do with that state, [`transcript::prompt`] turns it into the message list
+//! [`next()`] says what to do with that state, [`transcript::prompt`] turns it into the message list
 //! that a model reads, [`decide::check`] judges a person's answer, and [`policy::authorize`] says
 //! whether a call may run. Nothing here knows a clock, randomness or IO: the time comes in as an
 //! argument, so the same journal gives the same answer on every machine, in the model checker and
