@@ -184,3 +184,24 @@ pub(crate) fn wire_id(given: &str, key: CallKey, taken: &BTreeSet<String>) -> St
     }
     id
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cases 46 and 48: ids that are empty, taken, too long or illegal somewhere are mapped; all
+    /// others stay the model's own, so that they are sent back as they came.
+    #[test]
+    fn wire_ids() {
+        let taken: BTreeSet<String> = ["used", "call_3_0"].map(str::to_owned).into();
+        let key = CallKey::new(3, 0);
+        let longest = "a".repeat(64);
+        for own in ["toolu_01A-b", "x", &longest] {
+            assert_eq!(wire_id(own, key, &taken), own);
+        }
+        for foreign in ["", "used", "a.b", "a b", "é", "functions.f:0", &"a".repeat(65)] {
+            assert_eq!(wire_id(foreign, key, &taken), "call_3_0x", "{foreign:?}");
+            assert_eq!(wire_id(foreign, CallKey::new(3, 1), &taken), "call_3_1", "{foreign:?}");
+        }
+    }
+}
