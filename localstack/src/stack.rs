@@ -62,9 +62,10 @@ impl Stack {
     /// [`StackError`], each with what to do about it.
     pub async fn start(config: Config) -> Result<Self, StackError> {
         let host = uuid::Uuid::now_v7().simple().to_string();
-        let settings = Settings { sole_host: !matches!(config.backend, Backend::Aws(_)), ..Settings::new(host) };
         let step_ms = u64::try_from(config.step_timeout.as_millis()).unwrap_or(u64::MAX);
-        let agents = load_agents(&config, settings.max_tool_timeout_ms(step_ms))?;
+        let sole_host = !matches!(config.backend, Backend::Aws(_));
+        let settings = Settings { sole_host, ..Settings::new(host, step_ms) };
+        let agents = load_agents(&config, settings.max_tool_timeout_ms)?;
         let (lock, dynamo, sqs) = backend(&config.backend)?;
 
         let clock = Arc::new(SystemClock);

@@ -32,6 +32,7 @@ pub const QUEUE_URL: Variable = Variable { name: "DORMOUSE_QUEUE_URL", holds: "t
 pub struct Host {
     store: Arc<DynamoStore>,
     queue: Arc<dyn Queue>,
+    settings: Settings,
 }
 
 impl fmt::Debug for Host {
@@ -74,7 +75,8 @@ impl Host {
         let environment = Environment::of_process();
         let [table, url] = environment.require([TABLE, QUEUE_URL])?;
         let config = sdk_config().await;
-        Ok(Self { store: store(&config, table), queue: Arc::new(SqsQueue::connect(&config, url)) })
+        let queue = Arc::new(SqsQueue::connect(&config, url));
+        Ok(Self { store: store(&config, table), queue, settings: settings(&environment)? })
     }
 
     /// The host of a function that only reads: needs [`TABLE`], and can wake nobody.
@@ -82,8 +84,17 @@ impl Host {
     /// # Errors
     /// [`BadEnvironment`], which names every variable that is missing.
     pub async fn reading_from_env() -> Result<Self, BadEnvironment> {
-        let [table] = Environment::of_process().require([TABLE])?;
-        Ok(Self { store: store(&sdk_config().await, table), queue: Arc::new(NoQueue) })
+        let environment = Environment::of_process();
+        let [table] = environment.require([TABLE])?;
+        let store = store(&sdk_config().await, table);
+        Ok(Self { store, queue: Arc::new(NoQueue), settings: settings(&environment)? })
+    }
+
+    /// The engine's settings: `DORMOUSE_STEP_TIMEOUT_S` is the step function's timeout in seconds, 180
+    /// if unset.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The workspace files, for tools.
@@ -105,9 +116,15 @@ impl Host {
             clock: Arc::new(SystemClock),
             ids: Arc::new(UuidIds),
         };
-        // A name of its own for each process: the logs of two drivers are never mistaken for one.
-        Engine::new(ports, Settings::new(format!("lambda-{:032x}", UuidIds.fresh())))
+        Engine::new(ports, self.settings)
     }
+}
+
+fn settings(environment: &Environment) -> Result<Settings, BadEnvironment> {
+    let step_s = environment.number("DORMOUSE_STEP_TIMEOUT_S", 180)?;
+    // A name of its own for each process: the logs of two drivers are never mistaken for one.
+    let host = format!("lambda-{:032x}", UuidIds.fresh());
+    Ok(Settings::new(host, step_s.saturating_mul(1000)))
 }
 
 async fn sdk_config() -> SdkConfig {

@@ -1,13 +1,12 @@
 //! Starts runs. The only function that reads the agent files; each run freezes what it finds there.
 //!
-//! `DORMOUSE_AGENTS` is their directory, `/var/task/agents` if unset. `DORMOUSE_STEP_TIMEOUT_S` is the
-//! step function's timeout in seconds, 180 if unset: a tool must fit into one step.
+//! `DORMOUSE_AGENTS` is their directory, `/var/task/agents` if unset. A tool must fit into one step,
+//! whose timeout is `DORMOUSE_STEP_TIMEOUT_S`.
 
 use std::{convert::Infallible, path::Path, sync::Arc};
 
 use anyhow::anyhow;
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
-use dormouse_engine::Settings;
 use dormouse_host::{Environment, Host, Parts};
 use dormouse_tools::AgentSet;
 use lambda_runtime::{LambdaEvent, service_fn};
@@ -16,7 +15,7 @@ use lambda_runtime::{LambdaEvent, service_fn};
 async fn main() -> anyhow::Result<()> {
     dormouse_host::init_tracing();
     let host = Host::from_env().await?;
-    let agents = agents(&Environment::of_process())?;
+    let agents = agents(&Environment::of_process(), host.settings().max_tool_timeout_ms)?;
     let engine = host.engine(Parts { agents: Arc::new(agents), ..Parts::none() });
     let handler = service_fn(async |event: LambdaEvent<ApiGatewayProxyRequest>| {
         Ok::<_, Infallible>(dormouse_api::start(&engine, event.payload).await)
@@ -24,11 +23,9 @@ async fn main() -> anyhow::Result<()> {
     lambda_runtime::run(handler).await.map_err(anyhow::Error::from_boxed)
 }
 
-fn agents(environment: &Environment) -> anyhow::Result<AgentSet> {
+fn agents(environment: &Environment, max_timeout_ms: u64) -> anyhow::Result<AgentSet> {
     let dir = environment.get("DORMOUSE_AGENTS").unwrap_or("/var/task/agents");
-    let step_s = environment.number("DORMOUSE_STEP_TIMEOUT_S", 180)?;
-    let longest_ms = Settings::new(String::new()).max_tool_timeout_ms(step_s.saturating_mul(1000));
-    dormouse_tools::load_dir(Path::new(dir), longest_ms).map_err(|files| {
+    dormouse_tools::load_dir(Path::new(dir), max_timeout_ms).map_err(|files| {
         let faults: Vec<_> = files.iter().map(ToString::to_string).collect();
         anyhow!("the agents cannot be used:\n{}", faults.join("\n"))
     })

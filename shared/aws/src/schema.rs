@@ -1,4 +1,4 @@
-//! The table and its indexes (DESIGN section 3), for the embedded stack and for tests; a deployed
+//! The table and its indexes for the embedded stack and for tests; a deployed
 //! stack's template says the same.
 //!
 //! Both indexes are sparse. `listing` holds keys only: its pages are read from the table before they
@@ -100,5 +100,59 @@ async fn expire_receipts(client: &Client, name: &str) -> Result<(), StoreError> 
         // DynamoDB has no error of its own for a TTL that is on already.
         Err(error) if error.code() != Some("ValidationException") => Err(unread(error)),
         Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+    use yaml_rust2::{Yaml, YamlLoader};
+
+    use super::*;
+
+    fn text(yaml: &Yaml, name: &str) -> String {
+        yaml[name].as_str().unwrap_or_else(|| panic!("{name} is no text in {yaml:?}")).to_owned()
+    }
+
+    fn pairs(yaml: &Yaml, one: &str, other: &str) -> Vec<(String, String)> {
+        yaml.as_vec().unwrap().iter().map(|item| (text(item, one), text(item, other))).collect()
+    }
+
+    fn key_pairs(keys: &[KeySchemaElement]) -> Vec<(String, String)> {
+        keys.iter().map(|key| (key.attribute_name().to_owned(), key.key_type().as_str().to_owned())).collect()
+    }
+
+    /// F5: the template deploys the table that this package works on, and that tests run against.
+    #[test]
+    fn the_template_says_the_same() {
+        let template = YamlLoader::load_from_str(include_str!("../../../infra/table.yaml")).unwrap();
+        let table = &template[0]["Resources"]["Table"]["Properties"];
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-east-1"))
+            .build();
+        let created = described(&Client::from_conf(config), "t").unwrap();
+        let created = created.as_input();
+
+        assert_eq!(text(table, "BillingMode"), created.get_billing_mode().as_ref().unwrap().as_str());
+        let keys = created.get_key_schema().as_ref().unwrap();
+        assert_eq!(pairs(&table["KeySchema"], "AttributeName", "KeyType"), key_pairs(keys));
+        let attributes = created.get_attribute_definitions().as_ref().unwrap().iter();
+        let attributes: Vec<_> =
+            attributes.map(|one| (one.attribute_name().to_owned(), one.attribute_type().as_str().to_owned())).collect();
+        assert_eq!(pairs(&table["AttributeDefinitions"], "AttributeName", "AttributeType"), attributes);
+        let theirs = table["GlobalSecondaryIndexes"].as_vec().unwrap();
+        let ours = created.get_global_secondary_indexes().as_ref().unwrap();
+        assert_eq!(theirs.len(), ours.len());
+        for (theirs, ours) in theirs.iter().zip(ours) {
+            assert_eq!(text(theirs, "IndexName"), ours.index_name());
+            assert_eq!(pairs(&theirs["KeySchema"], "AttributeName", "KeyType"), key_pairs(ours.key_schema()));
+            let (theirs, ours) = (&theirs["Projection"], ours.projection().unwrap());
+            assert_eq!(text(theirs, "ProjectionType"), ours.projection_type().unwrap().as_str());
+            let names = theirs["NonKeyAttributes"].as_vec().into_iter().flatten();
+            let names: Vec<_> = names.filter_map(Yaml::as_str).collect();
+            assert_eq!(names, ours.non_key_attributes());
+        }
+        assert_eq!(text(&table["TimeToLiveSpecification"], "AttributeName"), EXPIRES_AT);
     }
 }

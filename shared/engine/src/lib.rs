@@ -65,20 +65,25 @@ pub struct Settings {
     pub model_needs_ms: u64,
     /// The longest that a model call may take, in milliseconds.
     pub model_timeout_ms: u64,
+    /// The longest timeout that a tool can have, in milliseconds: a call of it, its dispatch and the
+    /// stop entry must fit one step.
+    pub max_tool_timeout_ms: u64,
 }
 
 impl Settings {
-    /// The settings for a host of this name, with the margins of a three-minute step.
+    /// The settings of a host of this name whose steps have `step_ms`. Of three minutes, five seconds
+    /// are kept for stopping, and a model call begins with no less than thirty; a shorter step keeps
+    /// the same shares.
     #[must_use]
-    pub fn new(host: String) -> Self {
-        Self { host, sole_host: false, stop_margin_ms: 5_000, model_needs_ms: 30_000, model_timeout_ms: 150_000 }
-    }
-
-    /// The longest timeout that a tool can have on steps of `step_ms`: a call of it, its dispatch
-    /// and the stop entry must fit one step.
-    #[must_use]
-    pub fn max_tool_timeout_ms(&self, step_ms: u64) -> u64 {
-        step_ms.saturating_sub(2 * self.stop_margin_ms)
+    pub fn new(host: String, step_ms: u64) -> Self {
+        Self {
+            host,
+            sole_host: false,
+            stop_margin_ms: (step_ms / 36).min(5_000),
+            model_needs_ms: (step_ms / 6).min(30_000),
+            model_timeout_ms: (step_ms / 6 * 5).min(150_000),
+            max_tool_timeout_ms: step_ms.saturating_sub(2 * (step_ms / 36).min(5_000)),
+        }
     }
 }
 

@@ -69,8 +69,9 @@ impl Engine {
         Ok(woken)
     }
 
-    /// Wakes every run that a driver holds. For a sole host that has just started: all those drivers
-    /// are gone, and their runs need not wait for the deadline that they had.
+    /// Wakes every run that a driver holds or that is queued. For a sole host that has just started:
+    /// all those drivers are gone, and so are the messages of a queue in memory; neither need wait for
+    /// the time that they had.
     ///
     /// # Errors
     /// If the store fails.
@@ -79,8 +80,8 @@ impl Engine {
         let mut swept = Swept::default();
         for shard in 0..self.ports.store.due_shards() {
             let due = self.ports.store.due(shard, horizon, PAGE * PAGES).await?;
-            let held: Vec<_> =
-                due.iter().filter(|due| due.status == Status::Running).map(|due| due.run.clone()).collect();
+            let lost = due.iter().filter(|due| matches!(due.status, Status::Running | Status::Queued));
+            let held: Vec<_> = lost.map(|due| due.run.clone()).collect();
             let unsent = self.ports.queue.wake_all(&held).await;
             swept.due += u32::try_from(held.len()).unwrap_or(u32::MAX);
             swept.woken += u32::try_from(held.len().saturating_sub(unsent.len())).unwrap_or(u32::MAX);

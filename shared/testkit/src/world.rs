@@ -266,6 +266,9 @@ pub fn call(id: &str, name: &str, arguments: &str) -> ReplyBlock {
     ReplyBlock::ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned(), raw: None }
 }
 
+/// How long steps have, in milliseconds.
+const STEP_MS: u64 = 180_000;
+
 /// A whole world in memory, and an engine in it.
 pub struct World {
     /// The engine.
@@ -304,7 +307,7 @@ impl Default for World {
             clock: clock.clone(),
             ids: Arc::new(SequentialIds::default()),
         };
-        let engine = Engine::new(ports, Settings::new("host".to_owned()));
+        let engine = Engine::new(ports, Settings::new("host".to_owned(), STEP_MS));
         Self { engine, memory, store, queue, models, tools, agents, clock }
     }
 }
@@ -313,7 +316,7 @@ impl World {
     /// Another engine on the same store, queue, models and tools: another machine.
     #[must_use]
     pub fn other_host(&self, name: &str) -> Engine {
-        Engine::new(self.engine.ports().clone(), Settings::new(name.to_owned()))
+        Engine::new(self.engine.ports().clone(), Settings::new(name.to_owned(), STEP_MS))
     }
 
     /// Adds this agent, and starts a run of it for `ann` that is asked `go`.
@@ -332,7 +335,7 @@ impl World {
     /// A deadline three minutes from now.
     #[must_use]
     pub fn deadline(&self) -> Millis {
-        self.clock.now().plus(180_000)
+        self.clock.now().plus(STEP_MS)
     }
 
     /// The user `name` of tenant `acme`.

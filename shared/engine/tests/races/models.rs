@@ -58,7 +58,7 @@ async fn a_failure_names_the_model_that_failed() {
     assert_eq!(folded(&world, &run).model().name, "x");
     let (other, id) = (world.clone(), run.clone());
     let ports = Ports { models: Arc::new(Second { world: other, run: id }), ..world.engine.ports().clone() };
-    let engine = Engine::new(ports, Settings::new("host".into()));
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
     engine.step(&run, world.deadline()).await.unwrap();
     let failed = world.memory.journal(&run).into_iter().filter_map(|entry| match entry.fact {
         Fact::ModelFailed { model, .. } => Some(model.name),
@@ -102,7 +102,7 @@ async fn a_nonsense_usage_ends_the_run() {
     let world = World::default();
     let run = start(&world).await;
     let ports = Ports { models: Arc::new(Nonsense), ..world.engine.ports().clone() };
-    let engine = Engine::new(ports, Settings::new("host".into()));
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
     assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     assert_eq!(engine.run_view(&ann(), &run).await.unwrap().item.status, Status::Failed);
 }

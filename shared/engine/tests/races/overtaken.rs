@@ -122,7 +122,7 @@ async fn nothing_follows_the_end() {
         let responded = other.engine.respond(&ann(), &id, &none, None).await.unwrap();
         assert_eq!(responded.run_status, Status::Cancelled);
     });
-    let engine = Engine::new(ports, Settings::new("host".into()));
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
     engine.step(&run, world.deadline()).await.unwrap();
     assert_eq!(world.tools.count("deploy"), 0);
     assert_eq!(*world.memory.kinds(&run).last().unwrap(), "RunFinished", "{:?}", world.memory.kinds(&run));
@@ -165,7 +165,7 @@ async fn a_taken_over_driver_stops_although_its_file_changed() {
         let entry = Entry { index, entry_id: EntryId("theirs".into()), at: other.clock.now(), driver, fact };
         other.memory.append(&id, &entry).await.unwrap();
     });
-    let engine = Engine::new(Ports { tools: Arc::new(Writers), ..ports }, Settings::new("host".into()));
+    let engine = Engine::new(Ports { tools: Arc::new(Writers), ..ports }, Settings::new("host".into(), 180_000));
     let report = engine.step(&run, world.deadline()).await.unwrap();
     let journal = world.memory.journal(&run);
     let theirs = journal.iter().position(|entry| entry.entry_id.0 == "theirs").unwrap();

@@ -24,7 +24,7 @@ async fn the_same_key_at_the_same_time_is_the_same_answer() {
     let ports = hooked(&world, At::Load, 0, move || async move {
         other.engine.respond(&ann(), &again.id, &approve(&again), Some(&key("k"))).await.unwrap();
     });
-    let engine = Engine::new(ports, Settings::new("host".into()));
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
     let second = engine.respond(&ann(), &request.id, &approve(&request), Some(&key("k"))).await;
     assert!(second.is_ok(), "{second:?}");
 }
@@ -38,7 +38,7 @@ async fn the_same_key_at_the_same_time_pauses_once() {
     let ports = hooked(&world, At::Load, 0, move || async move {
         other.engine.pause(&ann(), &id, Some(&key("k"))).await.unwrap();
     });
-    let engine = Engine::new(ports, Settings::new("host".into()));
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
     let second = engine.pause(&ann(), &run, Some(&key("k"))).await;
     assert!(second.is_ok(), "{second:?}");
 }
@@ -55,7 +55,7 @@ async fn the_same_key_at_the_same_time_decides_the_runs_request_once() {
     let ports = hooked(&world, At::Overview, 0, move || async move {
         other.engine.respond_to_run(&ann(), &id, &again, Some(&key("k"))).await.unwrap();
     });
-    let engine = Engine::new(ports, Settings::new("host".into()));
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
     let second = engine.respond_to_run(&ann(), &run, &approve(&request), Some(&key("k"))).await;
     assert!(second.is_ok(), "{second:?}");
 }

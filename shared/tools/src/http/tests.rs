@@ -80,7 +80,7 @@ async fn answered(status: u16, media_type: &'static str, body: impl Into<Vec<u8>
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
-/// DESIGN section 11: what the body of a 2xx becomes.
+/// what the body of a 2xx becomes.
 #[tokio::test]
 async fn the_body_of_a_2xx_is_the_result() {
     for (status, media_type, body, expected) in [
@@ -132,7 +132,7 @@ async fn images_and_what_cannot_be_shown() {
     }
 }
 
-/// DESIGN section 11: certain refusals are error results.
+/// certain refusals are error results.
 #[tokio::test]
 async fn a_4xx_and_a_redirect_are_error_results() {
     for (status, media_type, body, expected) in [
@@ -165,7 +165,7 @@ async fn b4_a_5xx_or_408_is_unknown() {
     }
 }
 
-/// The envelope of DESIGN section 11. B3: the execution key is the same for every attempt.
+/// The envelope of a call. B3: the execution key is the same for every attempt.
 #[tokio::test]
 async fn b3_the_envelope_and_its_key() {
     let (url, seen) = service(200, "text/plain", "ok").await;
@@ -195,7 +195,7 @@ async fn b3_the_envelope_and_its_key() {
     assert_eq!(seen.len(), 3);
 }
 
-/// DESIGN section 11: refused or never sent is known not to have run.
+/// refused or never sent is known not to have run.
 #[tokio::test]
 async fn what_was_never_sent_is_not_sent() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

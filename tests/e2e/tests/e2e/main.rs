@@ -1,5 +1,5 @@
 //! End-to-end tests: a whole stack, seen from outside. Each is named after the requirement
-//! (`REQUIREMENTS.md`) or the case (`CASES.md`) that it holds.
+//! (`docs/promises.md`) or the case (`docs/cases.md`) that it holds.
 
 #![allow(
     clippy::unwrap_used,

@@ -42,7 +42,6 @@ async fn d7_d8_a_run_whose_wake_was_lost_with_the_process_goes_on() {
 /// The same after a sweep had sent the message again, and so moved `due_at` on. A stack that has just
 /// started knows that there are no messages at all.
 #[tokio::test]
-#[ignore = "wake_orphans leaves queued runs to the sweep, which finds a postponed one up to 15 minutes later"]
 async fn d8_a_run_that_was_swept_before_its_process_died_goes_on_at_once() {
     let tools = ToolServer::start().await;
     let agents = actor(&tools);
