@@ -43,7 +43,7 @@ fn all_faults_of_all_files_at_once() {
     let schemas = format!(
         "{MODELS}wiat = 1\n\
          [[tools]]\nname = \"ok\"\nhttp = {{ url = \"https://example.com/\" }}\n\
-         [[tools]]\nname = \"a\"\nhttp = {{ url = \"http://[\" }}\ninput_schema = {{ type = \"objekt\" }}\n\
+         [[tools]]\nname = \"a\"\nhttp = {{ url = \"http://[\" }}\ninput_schema = {{ required = \"env\" }}\n\
          [[tools]]\nname = \"b\"\nhttp = {{ url = \"http://x/\" }}\n\
          input_schema = {{ properties = {{ p = {{ \"$ref\" = \"https://example.com/p.json\" }} }} }}\n"
     );
