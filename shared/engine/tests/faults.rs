@@ -12,14 +12,14 @@ use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
     Entry, Fact, Run, RunId,
-    decide::Answer,
+    decide::{Answer, Resolution},
     item::RunItem,
     message::Content,
     request::{DecisionKind, RequestKind},
     run::Status,
 };
 use dormouse_engine::{IdempotencyKey, Problem, StartRun};
-use dormouse_testkit::{Fault, World, agent, call, say};
+use dormouse_testkit::{Fault, World, agent, answer, approve, call, say};
 
 const AGENT: &str = r#"
     models = ["scripted:x"]
@@ -88,16 +88,14 @@ async fn live(world: &World, faults: &[Fault], what: &str) -> RunId {
         let Some(run) = started.as_ref().map(|started| started.run_id.clone()) else { continue };
         let _ = world.engine.step(&run, world.deadline()).await;
         check(world, &run, what);
-        let view = world.engine.run_view(&ann, &run).await.unwrap();
+        let view = world.view(&run).await;
         if view.item.status == Status::Completed {
             assert!(answered);
             return run;
         }
         if let Some(request) = view.pending.first() {
             assert_eq!(request.kind, RequestKind::Approval, "{what}");
-            let digest = Some(request.digest.to_string());
-            let approve =
-                Answer { decision: DecisionKind::Approve, digest, reason: None, answer: None, resolution: None };
+            let approve = approve(request);
             let responded = world.engine.respond(&ann, &request.id, &approve, Some(&key("respond"))).await;
             match responded {
                 Ok(_) => answered = true,
@@ -163,24 +161,18 @@ async fn a_kill_at_every_write() {
                 let life = Duration::from_millis(40);
                 let _ = tokio::time::timeout(life, other.step(&run, world.deadline())).await;
                 check(&world, &run, &what);
-                let view = world.engine.run_view(&ann, &run).await.unwrap();
+                let view = world.view(&run).await;
                 if view.item.status == Status::Completed {
                     break;
                 }
                 assert!(round < 39, "{what}: stuck at {:?}", world.memory.kinds(&run));
                 for request in view.pending {
-                    let mut answer = Answer {
-                        decision: DecisionKind::Approve,
-                        digest: Some(request.digest.to_string()),
-                        reason: None,
-                        answer: None,
-                        resolution: None,
+                    let answer = match request.kind {
+                        RequestKind::Uncertain => {
+                            Answer { resolution: Some(Resolution::Abort), ..answer(DecisionKind::Settle) }
+                        }
+                        _ => approve(&request),
                     };
-                    if request.kind == RequestKind::Uncertain {
-                        answer.decision = DecisionKind::Settle;
-                        answer.digest = None;
-                        answer.resolution = Some(dormouse_domain::decide::Resolution::Abort);
-                    }
                     // The fault may hit the decision instead: then the person tries again later.
                     let _ = world.engine.respond(&ann, &request.id, &answer, None).await;
                 }
@@ -200,19 +192,12 @@ async fn without_a_store_nothing_is_allowed() {
     world.models.reply(vec![call("b", "deploy", "{}")]);
     let run = world.start(agent("ops", AGENT)).await;
     world.engine.step(&run, world.deadline()).await.unwrap();
-    let request = world.engine.run_view(&World::user("ann"), &run).await.unwrap().pending.remove(0);
+    let request = world.pending(&run).await.remove(0);
     world.store.set_down(true);
-    let approve = Answer {
-        decision: DecisionKind::Approve,
-        digest: Some(request.digest.to_string()),
-        reason: None,
-        answer: None,
-        resolution: None,
-    };
-    let refused = world.engine.respond(&World::user("ann"), &request.id, &approve, None).await;
+    let refused = world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await;
     assert!(matches!(refused, Err(Problem::Unavailable(_))));
     assert!(world.engine.step(&run, world.deadline()).await.is_err());
     world.store.set_down(false);
     assert_eq!(world.tools.count("deploy"), 0);
-    assert_eq!(world.engine.run_view(&World::user("ann"), &run).await.unwrap().pending.len(), 1);
+    assert_eq!(world.pending(&run).await.len(), 1);
 }

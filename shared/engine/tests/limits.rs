@@ -9,9 +9,9 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use dormouse_domain::{RunId, decide::Answer, request::DecisionKind, retry::FailureClass, run::Status};
+use dormouse_domain::{RunId, request::DecisionKind, retry::FailureClass, run::Status};
 use dormouse_engine::{StepReport, ports::Clock};
-use dormouse_testkit::{World, agent, call, say};
+use dormouse_testkit::{World, agent, answer, call, say};
 
 const TOOLS: &str = r#"
     [[tools]]
@@ -28,10 +28,6 @@ async fn start(world: &World, head: &str) -> RunId {
     world.start(agent("ops", &format!("{head}\n{TOOLS}"))).await
 }
 
-async fn status(world: &World, run: &RunId) -> Status {
-    world.engine.run_view(&World::user("ann"), run).await.unwrap().item.status
-}
-
 const ONE: &str = r#"models = ["scripted:x"]"#;
 
 /// Near the deadline a step hands the run on, and never before it has done something itself.
@@ -45,7 +41,7 @@ async fn hand_off_before_the_deadline() {
     let short = world.clock.now().plus(20_000);
     assert_eq!(world.engine.step(&run, short).await.unwrap(), StepReport::HandedOff);
     assert_eq!(world.memory.kinds(&run), ["RunStarted", "DriverStarted", "ModelReplied", "DriverStopped"]);
-    assert_eq!(status(&world, &run).await, Status::Queued);
+    assert_eq!(world.status(&run).await, Status::Queued);
     assert!(world.queue.take().iter().any(|(woken, _)| *woken == run));
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     assert_eq!(world.tools.count("look"), 1);
@@ -62,16 +58,14 @@ async fn more_requests_than_a_transaction_holds() {
     let mut decided = 0;
     for _ in 0..20 {
         world.engine.step(&run, world.deadline()).await.unwrap();
-        let view = world.engine.run_view(&ann, &run).await.unwrap();
+        let view = world.view(&run).await;
         assert!(view.pending.len() <= 64);
         for request in view.pending {
-            let answer =
-                Answer { decision: DecisionKind::Deny, digest: None, reason: None, answer: None, resolution: None };
-            world.engine.respond(&ann, &request.id, &answer, None).await.unwrap();
+            world.engine.respond(&ann, &request.id, &answer(DecisionKind::Deny), None).await.unwrap();
             decided += 1;
         }
     }
-    assert_eq!((decided, status(&world, &run).await), (300, Status::Completed));
+    assert_eq!((decided, world.status(&run).await), (300, Status::Completed));
 }
 
 /// Requests whose arguments do not fit one transaction are opened by several.
@@ -84,11 +78,11 @@ async fn requests_with_large_arguments() {
     world.models.reply((0..8).map(|i| call(&format!("c{i}"), "deploy", &large)).collect());
     world.engine.step(&run, world.deadline()).await.unwrap();
     world.queue.take();
-    let first = world.engine.run_view(&World::user("ann"), &run).await.unwrap().pending.len();
+    let first = world.pending(&run).await.len();
     assert!((1..8).contains(&first), "{first}");
     world.engine.step(&run, world.deadline()).await.unwrap();
-    assert_eq!(world.engine.run_view(&World::user("ann"), &run).await.unwrap().pending.len(), 8);
-    assert_eq!(status(&world, &run).await, Status::Waiting);
+    assert_eq!(world.pending(&run).await.len(), 8);
+    assert_eq!(world.status(&run).await, Status::Waiting);
 }
 
 /// B10, B11: a failing model is waited for without compute; then the next in the list is asked.
@@ -105,7 +99,7 @@ async fn model_failures_back_off_and_fall_back() {
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Idle);
     world.clock.advance(2_000);
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
-    let view = world.engine.run_view(&World::user("ann"), &run).await.unwrap();
+    let view = world.view(&run).await;
     assert!(view.item.usage.incomplete);
     let replied = world.memory.journal(&run).into_iter().find_map(|entry| match entry.fact {
         dormouse_domain::Fact::ModelReplied { model, .. } => Some(model.to_string()),
@@ -123,7 +117,7 @@ async fn the_turn_limit_ends_the_run() {
         world.models.reply(vec![call(&format!("c{i}"), "look", "{}")]);
     }
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
-    let outcome = world.engine.run_view(&World::user("ann"), &run).await.unwrap().item.outcome.unwrap();
+    let outcome = world.view(&run).await.item.outcome.unwrap();
     assert!(outcome.why.contains("3 turns"), "{outcome:?}");
     assert_eq!(world.models.asked().len(), 3);
 }
@@ -148,8 +142,8 @@ async fn panics() {
         world.clock.advance(1_000_000);
         assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed);
         // What panics backs off, unless it was the last time.
-        assert_eq!(status(&world, &run).await, Status::Queued);
+        assert_eq!(world.status(&run).await, Status::Queued);
     }
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
-    assert_eq!(status(&world, &run).await, Status::Failed);
+    assert_eq!(world.status(&run).await, Status::Failed);
 }

@@ -12,11 +12,11 @@ use dormouse_domain::{
     decide::{Answer, Resolution},
     entry::CallResult,
     message::Content,
-    request::{DecisionKind, Request, RequestKind, RequestStatus},
+    request::{DecisionKind, RequestKind, RequestStatus},
     run::Status,
 };
 use dormouse_engine::{Problem, StepReport};
-use dormouse_testkit::{World, agent, call, say};
+use dormouse_testkit::{World, agent, answer, approve, call, say};
 
 const AGENT: &str = r#"
     models = ["scripted:x"]
@@ -54,22 +54,6 @@ async fn step(world: &World, run: &RunId) -> StepReport {
     world.engine.step(run, world.deadline()).await.unwrap()
 }
 
-async fn pending(world: &World, run: &RunId) -> Vec<Request> {
-    world.engine.run_view(&World::user("ann"), run).await.unwrap().pending
-}
-
-async fn status(world: &World, run: &RunId) -> Status {
-    world.engine.run_view(&World::user("ann"), run).await.unwrap().item.status
-}
-
-fn answer(decision: DecisionKind) -> Answer {
-    Answer { decision, digest: None, reason: None, answer: None, resolution: None }
-}
-
-fn approve(request: &Request) -> Answer {
-    Answer { digest: Some(request.digest.to_string()), ..answer(DecisionKind::Approve) }
-}
-
 /// A1 to A5, A11, case 29: reads run, the gated call waits, nothing is asked twice, what runs is
 /// what was stored, and each sibling runs once.
 #[tokio::test]
@@ -82,10 +66,10 @@ async fn a_gated_call_between_two_reads() {
         call("c", "look", "{}"),
     ]);
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
-    assert_eq!(status(&world, &run).await, Status::Waiting);
+    assert_eq!(world.status(&run).await, Status::Waiting);
     assert_eq!(world.tools.count("look"), 2);
     assert_eq!(world.tools.count("deploy"), 0);
-    let requests = pending(&world, &run).await;
+    let requests = world.pending(&run).await;
     assert_eq!(requests.len(), 1);
     assert_eq!((requests[0].kind, requests[0].tool.as_str()), (RequestKind::Approval, "deploy"));
 
@@ -105,7 +89,7 @@ async fn a_gated_call_between_two_reads() {
     let asked = world.models.asked();
     assert_eq!(asked.len(), 2);
     assert!(asked[1].starts_with(asked[0].trim_end_matches(']')), "{} then {}", asked[0], asked[1]);
-    assert_eq!(status(&world, &run).await, Status::Completed);
+    assert_eq!(world.status(&run).await, Status::Completed);
     assert_eq!(
         world.memory.kinds(&run),
         [
@@ -146,7 +130,7 @@ async fn a_declined_call_tells_the_model() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     let deny = Answer { reason: Some("use staging".into()), ..answer(DecisionKind::Deny) };
     world.engine.respond(&World::user("ann"), &request.id, &deny, None).await.unwrap();
     assert_eq!(step(&world, &run).await, StepReport::Finished);
@@ -165,7 +149,7 @@ async fn several_requests_of_one_turn() {
         call("", "deploy", r#"{"env":"b"}"#),
     ]);
     step(&world, &run).await;
-    let requests = pending(&world, &run).await;
+    let requests = world.pending(&run).await;
     assert_eq!(requests.len(), 3);
     // Case 3: two identical calls have one digest and two requests.
     assert_eq!(requests[1].digest, requests[2].digest);
@@ -174,7 +158,7 @@ async fn several_requests_of_one_turn() {
     world.engine.respond(&ann, &requests[2].id, &approve(&requests[2]), None).await.unwrap();
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
     assert_eq!(world.tools.calls()[0].call.to_string(), "2.2");
-    assert_eq!(pending(&world, &run).await.len(), 2);
+    assert_eq!(world.pending(&run).await.len(), 2);
     let denied = world.engine.respond(&ann, &requests[0].id, &answer(DecisionKind::Deny), None).await.unwrap();
     // The other still waits: nothing to do yet.
     assert_eq!(denied.run_status, Status::Waiting);
@@ -192,7 +176,7 @@ async fn one_decision_of_sixteen() {
         let run = start(&world).await;
         world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
         step(&world, &run).await;
-        let request = pending(&world, &run).await.remove(0);
+        let request = world.pending(&run).await.remove(0);
         let racers: Vec<_> = (0..16)
             .map(|i| {
                 let (world, request) = (world.clone(), request.clone());
@@ -226,7 +210,7 @@ async fn what_stands_is_named_through_either_endpoint() {
     assert!(matches!(early, Err(Problem::WrongState(_))));
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     world.engine.respond_to_run(&ann, &run, &approve(&request), None).await.unwrap();
     let late = world.engine.respond_to_run(&ann, &run, &deny, None).await;
     assert!(matches!(late, Err(Problem::Refused(dormouse_domain::decide::Refusal::AlreadyDecided(_)))));
@@ -239,7 +223,7 @@ async fn to_others_it_does_not_exist() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     let entries = world.memory.journal(&run).len();
     let foreign = dormouse_domain::Principal { tenant: "other".into(), subject: "ann".into() };
     for stranger in [World::user("bob"), foreign] {
@@ -264,7 +248,7 @@ async fn a_cancelling_option_ends_the_run_at_once() {
     let question = r#"{"question":"Which?","options":[{"value":"1.0"},{"value":"none","cancels":true}]}"#;
     world.models.reply(vec![call("a", "ask_user", question), call("b", "deploy", r#"{"env":"x"}"#)]);
     step(&world, &run).await;
-    let requests = pending(&world, &run).await;
+    let requests = world.pending(&run).await;
     assert_eq!(requests[0].kind, RequestKind::Question);
     let none = Answer { answer: Some("none".into()), ..answer(DecisionKind::Answer) };
     let responded = world.engine.respond(&World::user("ann"), &requests[0].id, &none, None).await.unwrap();
@@ -286,7 +270,7 @@ async fn expiry_moves_the_run_on() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     world.clock.set(request.windows.decide_by);
     assert_eq!(world.engine.inbox(&World::user("ann"), None, 10).await.unwrap().items.len(), 1);
     world.clock.advance(1);
@@ -324,7 +308,7 @@ async fn a_crash_between_dispatch_and_result() {
     let pays: Vec<_> = world.tools.calls().into_iter().filter(|call| call.tool.name == "pay").collect();
     assert_eq!(pays[0].execution_key, pays[1].execution_key);
     assert_eq!((pays[0].attempt, pays[1].attempt), (1, 2));
-    let requests = pending(&world, &run).await;
+    let requests = world.pending(&run).await;
     assert_eq!((requests.len(), requests[0].kind), (1, RequestKind::Uncertain));
     let settle = Answer { resolution: Some(Resolution::Result("it was wiped".into())), ..answer(DecisionKind::Settle) };
     world.engine.respond(&World::user("ann"), &requests[0].id, &settle, None).await.unwrap();
@@ -344,7 +328,7 @@ async fn an_unknown_outcome_is_called_unknown() {
     world.models.reply(vec![call("a", "ping", "{}"), call("b", "pay", "{}"), call("c", "wipe", "{}")]);
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
     assert_eq!((world.tools.count("ping"), world.tools.count("pay"), world.tools.count("wipe")), (3, 3, 1));
-    let kinds: Vec<_> = pending(&world, &run).await.iter().map(|r| (r.tool.clone(), r.kind)).collect();
+    let kinds: Vec<_> = world.pending(&run).await.iter().map(|r| (r.tool.clone(), r.kind)).collect();
     assert_eq!(kinds, [("pay".to_owned(), RequestKind::Uncertain), ("wipe".to_owned(), RequestKind::Uncertain)]);
 }
 
@@ -355,7 +339,7 @@ async fn a_lost_wake_is_repaired() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     world.queue.set_broken(true);
     world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
     world.queue.set_broken(false);
@@ -384,7 +368,7 @@ async fn steering_is_never_lost_and_never_early() {
     assert!(result < said);
     // A follow-up after the end goes on with the same run.
     world.engine.add_message(&World::user("ann"), &run, vec![Content::text("again")], None).await.unwrap();
-    assert_eq!(status(&world, &run).await, Status::Queued);
+    assert_eq!(world.status(&run).await, Status::Queued);
     assert_eq!(step(&world, &run).await, StepReport::Finished);
     assert!(world.models.asked()[2].contains("again"));
 }
@@ -398,7 +382,7 @@ async fn pause_and_cancel() {
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
     world.engine.pause(&ann, &run, None).await.unwrap();
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     let responded = world.engine.respond(&ann, &request.id, &approve(&request), None).await.unwrap();
     assert_eq!(responded.run_status, Status::Paused);
     assert_eq!(step(&world, &run).await, StepReport::Idle);
@@ -407,7 +391,7 @@ async fn pause_and_cancel() {
     world.engine.cancel(&ann, &run, Some("no".into()), None).await.unwrap();
     assert_eq!(step(&world, &run).await, StepReport::Finished);
     assert_eq!(world.tools.count("deploy"), 0);
-    assert_eq!(status(&world, &run).await, Status::Cancelled);
+    assert_eq!(world.status(&run).await, Status::Cancelled);
     assert!(matches!(world.engine.resume(&ann, &run, None).await, Err(Problem::WrongState(_))));
     let message = world.engine.add_message(&ann, &run, vec![Content::text("hi")], None).await;
     assert!(matches!(message, Err(Problem::WrongState(_))));
@@ -423,7 +407,7 @@ async fn a_change_of_mode() {
     step(&world, &run).await;
     world.engine.set_mode(&ann, &run, Mode::Yolo, None).await.unwrap();
     assert_eq!(step(&world, &run).await, StepReport::Idle);
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     world.engine.respond(&ann, &request.id, &answer(DecisionKind::Deny), None).await.unwrap();
     world.models.reply(vec![call("b", "deploy", r#"{"env":"2"}"#)]);
     assert_eq!(step(&world, &run).await, StepReport::Finished);

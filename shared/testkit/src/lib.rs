@@ -8,5 +8,6 @@ mod world;
 pub use faults::{Fault, FaultyStore};
 pub use store::MemoryStore;
 pub use world::{
-    AgentList, FakeTools, ManualClock, MemoryQueue, ScriptedModels, SequentialIds, World, agent, call, say,
+    AgentList, FakeTools, ManualClock, MemoryQueue, ScriptedModels, SequentialIds, World, agent, answer, approve, call,
+    say,
 };

@@ -13,13 +13,16 @@ use std::{
 use async_trait::async_trait;
 use dormouse_domain::{
     Definition, Millis, Principal, RunId, ToolDef, agent_file,
+    decide::Answer,
     entry::CallResult,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
+    request::{DecisionKind, Request},
     retry::{Failure, FailureClass},
+    run::Status,
     transcript::Prompt,
 };
 use dormouse_engine::{
-    Engine, Ports, Settings, StartRun,
+    Engine, Ports, RunView, Settings, StartRun,
     ports::{Agents, Clock, Ids, Models, Queue, QueueError, Reply, ToolCall, ToolReply, Tools},
 };
 use serde_json::Value;
@@ -254,6 +257,18 @@ pub fn agent(name: &str, file: &str) -> Definition {
     agent_file::parse(file, name, 600_000).unwrap_or_else(|faults| panic!("{faults:#?}"))
 }
 
+/// The answer that decides `decision`, with nothing else in it.
+#[must_use]
+pub fn answer(decision: DecisionKind) -> Answer {
+    Answer { decision, digest: None, reason: None, answer: None, resolution: None }
+}
+
+/// The answer that approves `request` as it is stored.
+#[must_use]
+pub fn approve(request: &Request) -> Answer {
+    Answer { digest: Some(request.digest.to_string()), ..answer(DecisionKind::Approve) }
+}
+
 /// A text block of a reply.
 #[must_use]
 pub fn say(text: &str) -> ReplyBlock {
@@ -330,6 +345,31 @@ impl World {
         let start = StartRun { agent, input: vec![Content::text("go")], mode: None, metadata: BTreeMap::new() };
         let started = self.engine.start(&Self::user("ann"), start, None).await;
         started.unwrap_or_else(|problem| panic!("{problem:?}")).run_id
+    }
+
+    /// What waits in this run of `ann`'s.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub async fn pending(&self, run: &RunId) -> Vec<Request> {
+        self.view(run).await.pending
+    }
+
+    /// Where this run of `ann`'s stands.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub async fn status(&self, run: &RunId) -> Status {
+        self.view(run).await.item.status
+    }
+
+    /// This run of `ann`'s, as she sees it.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    #[expect(clippy::panic, reason = "a test that cannot see its run has nothing to say: stop")]
+    pub async fn view(&self, run: &RunId) -> RunView {
+        self.engine.run_view(&Self::user("ann"), run).await.unwrap_or_else(|problem| panic!("{problem:?}"))
     }
 
     /// A deadline three minutes from now.

@@ -15,11 +15,7 @@ mod unknown;
 
 use std::sync::Arc;
 
-use dormouse_domain::{
-    Digest, Principal, Run, RunId,
-    decide::Answer,
-    request::{DecisionKind, Request},
-};
+use dormouse_domain::{Digest, Principal, Run, RunId};
 use dormouse_engine::IdempotencyKey;
 use dormouse_testkit::{World, agent};
 
@@ -58,23 +54,11 @@ fn ann() -> Principal {
     World::user("ann")
 }
 
-async fn pending(world: &World, run: &RunId) -> Vec<Request> {
-    world.engine.run_view(&ann(), run).await.unwrap().pending
-}
-
 fn folded(world: &World, run: &RunId) -> Run {
     let journal = world.memory.journal(run);
     let mut folded = Run::start(run.clone(), Arc::new(agent("ops", AGENT)), &journal[0]).unwrap();
     journal[1..].iter().for_each(|entry| folded.apply(entry).unwrap());
     folded
-}
-
-fn answer(decision: DecisionKind) -> Answer {
-    Answer { decision, digest: None, reason: None, answer: None, resolution: None }
-}
-
-fn approve(request: &Request) -> Answer {
-    Answer { digest: Some(request.digest.to_string()), ..answer(DecisionKind::Approve) }
 }
 
 fn key(name: &str) -> IdempotencyKey {

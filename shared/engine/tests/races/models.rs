@@ -27,7 +27,7 @@ async fn a_panic_in_a_model_call_leaves_usage_incomplete() {
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed);
     world.clock.advance(1_000);
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
-    assert!(world.engine.run_view(&ann(), &run).await.unwrap().item.usage.incomplete);
+    assert!(world.view(&run).await.item.usage.incomplete);
 }
 
 /// B9, B10: a model call that failed did so, also if somebody paused the run meanwhile.
@@ -44,7 +44,7 @@ async fn a_failure_during_a_pause_is_recorded() {
     world.engine.resume(&ann(), &run, None).await.unwrap();
     world.clock.advance(10_000);
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
-    let usage = world.engine.run_view(&ann(), &run).await.unwrap().item.usage;
+    let usage = world.view(&run).await.item.usage;
     assert!(usage.incomplete, "{:?}", world.memory.kinds(&run));
 }
 

@@ -16,13 +16,13 @@ use dormouse_engine::{
     Engine, Ports, Settings, StepReport,
     ports::{Clock, FileVersion, FileWrite, Store, ToolCall, ToolReply, Tools},
 };
-use dormouse_testkit::{World, call};
+use dormouse_testkit::{World, answer, approve, call};
 use serde_json::Value;
 
 use crate::{
-    ann, answer, approve,
+    ann,
     hooked::{At, hooked},
-    pending, start,
+    start,
 };
 
 /// A driver whose tool call is still under way when another takes the run over and opens an
@@ -39,7 +39,7 @@ async fn overtaken(late: CallResult) -> (Arc<World>, RunId, tokio::task::JoinHan
     assert_eq!(world.tools.count("wipe"), 1);
     world.clock.advance(180_000 + TAKEOVER_MARGIN_MS);
     assert_eq!(world.other_host("second").step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
-    let mut requests = pending(&world, &run).await;
+    let mut requests = world.pending(&run).await;
     assert_eq!((requests.len(), requests[0].kind), (1, RequestKind::Uncertain));
     world.tools.slow("wipe", Duration::ZERO);
     (world, run, old, requests.remove(0))
@@ -53,7 +53,7 @@ async fn a_late_unknown_result_keeps_the_one_request() {
     assert_eq!(old.await.unwrap(), StepReport::TakenOver);
     // Whatever drives it next.
     world.engine.step(&run, world.deadline()).await.unwrap();
-    let requests = pending(&world, &run).await;
+    let requests = world.pending(&run).await;
     let ids: Vec<_> = requests.iter().map(|request| request.id.to_string()).collect();
     assert_eq!(ids, [request.id.to_string()], "{:?}", world.memory.kinds(&run));
 }
@@ -68,7 +68,7 @@ async fn a_late_unknown_result_does_not_let_a_call_be_settled_twice() {
     let settle = Answer { resolution: Some(result), ..answer(DecisionKind::Settle) };
     world.engine.respond(&ann(), &first.id, &settle, None).await.unwrap();
     world.tools.on("wipe", |_| CallResult::Returned { content: vec![Content::text("again")], is_error: false });
-    if let Some(second) = pending(&world, &run).await.first() {
+    if let Some(second) = world.pending(&run).await.first() {
         let digest = Some(second.digest.to_string());
         let retry = Answer { digest, resolution: Some(Resolution::Retry), ..answer(DecisionKind::Settle) };
         let _ = world.engine.respond(&ann(), &second.id, &retry, None).await;
@@ -101,7 +101,7 @@ async fn a_late_result_that_frees_the_run_wakes_it() {
     old.await.unwrap();
     let closed = world.engine.request(&ann(), &request.id).await.unwrap();
     assert_eq!(closed.status, RequestStatus::Cancelled);
-    assert_eq!(world.engine.run_view(&ann(), &run).await.unwrap().item.status, Status::Queued);
+    assert_eq!(world.view(&run).await.item.status, Status::Queued);
     assert!(world.queue.take().iter().any(|(woken, _)| *woken == run), "queued, and nobody told");
 }
 
@@ -114,7 +114,7 @@ async fn nothing_follows_the_end() {
     let question = r#"{"question":"Which?","options":[{"value":"none","cancels":true}]}"#;
     world.models.reply(vec![call("a", "ask_user", question), call("b", "deploy", "{}")]);
     world.engine.step(&run, world.deadline()).await.unwrap();
-    let requests = pending(&world, &run).await;
+    let requests = world.pending(&run).await;
     world.engine.respond(&ann(), &requests[1].id, &approve(&requests[1]), None).await.unwrap();
     let (other, id) = (world.clone(), requests[0].id.clone());
     let ports = hooked(&world, At::Dispatch, 0, move || async move {

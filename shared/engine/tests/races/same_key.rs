@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use dormouse_engine::{Engine, Settings};
-use dormouse_testkit::{World, call};
+use dormouse_testkit::{World, approve, call};
 
 use crate::{
-    ann, approve,
+    ann,
     hooked::{At, hooked},
-    key, pending, start,
+    key, start,
 };
 
 /// C4, case 25: the same decision under the same key, sent again while the first is under way.
@@ -18,7 +18,7 @@ async fn the_same_key_at_the_same_time_is_the_same_answer() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
     world.engine.step(&run, world.deadline()).await.unwrap();
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     let (other, again) = (world.clone(), request.clone());
     // The first is stored after the second has looked for a receipt, and before it reads the run.
     let ports = hooked(&world, At::Load, 0, move || async move {
@@ -50,7 +50,7 @@ async fn the_same_key_at_the_same_time_decides_the_runs_request_once() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
     world.engine.step(&run, world.deadline()).await.unwrap();
-    let request = pending(&world, &run).await.remove(0);
+    let request = world.pending(&run).await.remove(0);
     let (other, id, again) = (world.clone(), run.clone(), approve(&request));
     let ports = hooked(&world, At::Overview, 0, move || async move {
         other.engine.respond_to_run(&ann(), &id, &again, Some(&key("k"))).await.unwrap();
