@@ -30,7 +30,7 @@ text = "Done."
 "#;
 
 /// A stack whose sweep comes once, at its start, and nothing else asks the table by itself.
-async fn quiet_stack(agents: &Agents, network: &Network) -> TestStack {
+pub(crate) async fn quiet_stack(agents: &Agents, network: &Network) -> TestStack {
     let mut config = TestStack::config(network.backend(), agents);
     config.sweep_every = Duration::from_secs(3600);
     let stack = TestStack::start(config).await;
