@@ -14,7 +14,7 @@ pub enum LockError {
     #[error("the data folder {0} is in use by another process; stop that one, or choose another folder with --data")]
     Taken(PathBuf),
     /// It can't be created or written.
-    #[error("the data folder {path} cannot be used: {source}")]
+    #[error("the data folder {path} cannot be used")]
     Unusable {
         /// The folder.
         path: PathBuf,

@@ -54,7 +54,11 @@ async fn front(State(engine): State<Engine>, request: Request) -> Response {
         Ok(body) => body,
         Err(error) => {
             tracing::debug!(%error, "a request's body broke off");
-            return StatusCode::BAD_REQUEST.into_response();
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "invalid-request",
+                "the body broke off before its end; send it again",
+            );
         }
     };
     let event = proxy_event(&parts, &body, fields);

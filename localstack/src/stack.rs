@@ -1,10 +1,13 @@
 //! All of Dormouse in one process.
 
-use std::{fmt::Write as _, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use aws_config::SdkConfig;
 use dormouse_aws::{DynamoStore, SqsQueue, schema::create_table};
-use dormouse_engine::{Engine, Ports, Settings, ports::StoreError};
+use dormouse_engine::{
+    Engine, Ports, Settings,
+    ports::{Agents as _, StoreError},
+};
 use dormouse_host::{SystemClock, UuidIds};
 use dormouse_models::{Providers, scripted::Scripted};
 use dormouse_tools::{AgentSet, Registry, load_dir};
@@ -37,7 +40,7 @@ pub enum StackError {
     #[error("the agent files have faults:\n{0}")]
     Agents(String),
     /// The port can't be had.
-    #[error("127.0.0.1:{port} cannot be used: {source}; choose another port with --port")]
+    #[error("127.0.0.1:{port} cannot be used; choose another port with --port")]
     Port {
         /// The port.
         port: u16,
@@ -65,7 +68,8 @@ impl Stack {
         let step_ms = u64::try_from(config.step_timeout.as_millis()).unwrap_or(u64::MAX);
         let sole_host = !matches!(config.backend, Backend::Aws(_));
         let settings = Settings { sole_host, ..Settings::new(host, step_ms) };
-        let agents = load_agents(&config, settings.max_tool_timeout_ms)?;
+        let models = Providers::from_env(Scripted::in_folder(&config.agents));
+        let agents = load_agents(&config, settings.max_tool_timeout_ms, &models)?;
         let (lock, dynamo, sqs) = backend(&config.backend)?;
 
         let clock = Arc::new(SystemClock);
@@ -76,7 +80,7 @@ impl Stack {
         let ports = Ports {
             store: store.clone(),
             queue: queue.clone(),
-            models: Arc::new(Providers::from_env(Scripted::in_folder(&config.agents))),
+            models: Arc::new(models),
             tools: Arc::new(Registry::new(store)),
             agents: Arc::new(agents),
             clock,
@@ -143,15 +147,18 @@ impl Drop for Stack {
     }
 }
 
-fn load_agents(config: &Config, max_timeout_ms: u64) -> Result<AgentSet, StackError> {
-    load_dir(&config.agents, max_timeout_ms).map_err(|faulty| {
-        let mut lines = String::new();
-        for file in faulty {
-            // Writing to a string cannot fail.
-            let _ok = writeln!(lines, "{file}");
+/// The agents, if no file has a fault and each model can be called.
+fn load_agents(config: &Config, max_timeout_ms: u64, models: &Providers) -> Result<AgentSet, StackError> {
+    let lines = |faults: Vec<String>| StackError::Agents(faults.join("\n"));
+    let agents = load_dir(&config.agents, max_timeout_ms)
+        .map_err(|faulty| lines(faulty.iter().map(ToString::to_string).collect()))?;
+    let mut faults = Vec::new();
+    for definition in agents.names().iter().filter_map(|name| agents.get(name)) {
+        for model in &definition.models {
+            faults.extend(models.check(model).err().map(|fault| format!("agent {}: {fault}", definition.name)));
         }
-        StackError::Agents(lines)
-    })
+    }
+    if faults.is_empty() { Ok(agents) } else { Err(lines(faults)) }
 }
 
 type Clients = (Option<DataLock>, SdkConfig, SdkConfig);

@@ -13,7 +13,7 @@ use crate::{
     entry::Replanned,
     ids::{Digest, Principal, RunId},
     json::{self, CanonicalError},
-    message::ReplyBlock,
+    message::{ReplyBlock, StopReason},
     policy::{self, Verdict},
     run::{AskWhy, CallState, Run},
 };
@@ -144,18 +144,21 @@ pub trait Circumstances {
     fn fits(&self, tool: &ToolDef) -> bool;
 }
 
-/// Plans the calls of a reply, in order.
+/// Plans the calls of a reply that stopped for this reason, in order.
 #[must_use]
-pub fn plan_reply(run: &Run, content: &[ReplyBlock], outside: &dyn Circumstances) -> Vec<Plan> {
+pub fn plan_reply(run: &Run, content: &[ReplyBlock], stop: &StopReason, outside: &dyn Circumstances) -> Vec<Plan> {
     let may_start = !run.paused && run.cancel.is_none();
     let mut started = 0;
     let mut plans = Vec::new();
-    for block in content {
+    for (i, block) in content.iter().enumerate() {
         let (name, raw) = match block {
             ReplyBlock::ToolCall { name, arguments, .. } => (name, arguments),
             ReplyBlock::Text { .. } | ReplyBlock::Reasoning { .. } | ReplyBlock::Opaque { .. } => continue,
         };
-        let plan = plan_call(&run.definition, run.mode, name, raw, outside);
+        let plan = match incomplete(stop, i + 1 == content.len()) {
+            Some(problem) => Plan::Invalid { problem },
+            None => plan_call(&run.definition, run.mode, name, raw, outside),
+        };
         plans.push(match (&plan, run.definition.tool(name)) {
             (Plan::Allow, Some(tool)) if may_start && started < MAX_RUNNING && outside.fits(tool) => {
                 started += 1;
@@ -165,6 +168,20 @@ pub fn plan_reply(run: &Run, content: &[ReplyBlock], outside: &dyn Circumstances
         });
     }
     plans
+}
+
+/// Why a call is not to be taken at its word, given how its reply stopped. One that was cut off can
+/// still be valid JSON, with half a path in it; what a refusal holds is not asked for (I11).
+fn incomplete(stop: &StopReason, is_last: bool) -> Option<String> {
+    let why = stop.as_str();
+    match stop {
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::Pause => None,
+        StopReason::MaxTokens | StopReason::Other(_) if is_last => {
+            Some(format!("the reply stopped before its end ({why}), so this call may be incomplete; make it again"))
+        }
+        StopReason::MaxTokens | StopReason::Other(_) => None,
+        StopReason::Refusal => Some(format!("the reply stopped with {why}, so its calls are not made")),
+    }
 }
 
 fn plan_call(definition: &Definition, mode: Mode, name: &str, raw: &str, outside: &dyn Circumstances) -> Plan {

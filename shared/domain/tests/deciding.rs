@@ -8,7 +8,7 @@ use dormouse_domain::{
     CallKey, Digest, Entry, EntryId, Fact, Millis, Mode, Principal, RequestId, RequestKey, Run, RunId, ToolDef,
     agent_file,
     decide::{Answer, Decision, MAX_TEXT_BYTES, Refusal, Resolution, check},
-    message::{Content, ReplyBlock},
+    message::{Content, ReplyBlock, StopReason},
     plan::{self, Circumstances, Plan, Question},
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled, summary},
     windows::Windows,
@@ -204,7 +204,7 @@ fn plans(run: &Run, calls: &[(&str, &str)], fits: bool) -> Vec<Plan> {
         arguments: (*arguments).into(),
         raw: None,
     };
-    plan::plan_reply(run, &calls.iter().map(block).collect::<Vec<_>>(), &Fits(fits))
+    plan::plan_reply(run, &calls.iter().map(block).collect::<Vec<_>>(), &StopReason::ToolUse, &Fits(fits))
 }
 
 /// I11, case 50: what cannot be read does not run; what is allowed starts if there is time and room.
@@ -246,6 +246,31 @@ fn plans_of_calls() {
     let mut paused = run(Mode::Normal);
     paused.paused = true;
     assert_eq!(plans(&paused, &[("look", "{}")], true), [Plan::Allow]);
+}
+
+/// I11: the last call of a reply that was cut off may be half a call though it parses; a refusal asks
+/// for nothing.
+#[test]
+fn calls_of_replies_that_did_not_end_well() {
+    let normal = run(Mode::Normal);
+    let text = ReplyBlock::Text { text: "x".into(), raw: None };
+    let look = ReplyBlock::ToolCall { id: "x".into(), name: "look".into(), arguments: "{}".into(), raw: None };
+    let starts = |content: &[ReplyBlock], stop: StopReason| {
+        let plans = plan::plan_reply(&normal, content, &stop, &Fits(true));
+        plans.iter().map(|plan| *plan == Plan::Start).collect::<Vec<_>>()
+    };
+    let two = [look.clone(), look.clone()];
+    for (stop, expected) in [
+        (StopReason::ToolUse, [true, true]),
+        (StopReason::EndTurn, [true, true]),
+        (StopReason::MaxTokens, [true, false]),
+        (StopReason::Other("model_context_window_exceeded".into()), [true, false]),
+        (StopReason::Refusal, [false, false]),
+    ] {
+        assert_eq!(starts(&two, stop.clone()), expected, "{stop:?}");
+    }
+    // What was cut off was the text behind it.
+    assert_eq!(starts(&[look, text], StopReason::MaxTokens), [true]);
 }
 
 /// Cases 7 and 8: one digest for what is one call, another for everything else.

@@ -61,6 +61,31 @@ impl Providers {
     }
 }
 
+impl Providers {
+    /// Whether calls of `model` can be made at all: its provider is known, and if it is scripted, its
+    /// script can be read. Asks nobody.
+    ///
+    /// # Errors
+    /// Why not, and what would be right.
+    pub fn check(&self, model: &ModelRef) -> Result<(), String> {
+        match model.provider.as_str() {
+            anthropic::PROVIDER | openai::PROVIDER => Ok(()),
+            scripted::PROVIDER => self.scripted.check(model).map_err(|failure| failure.message),
+            _ => Err(unknown_provider(model)),
+        }
+    }
+}
+
+fn unknown_provider(model: &ModelRef) -> String {
+    format!(
+        "unknown provider {:?} in the model {model}; known are {}, {} and {}",
+        model.provider,
+        anthropic::PROVIDER,
+        openai::PROVIDER,
+        scripted::PROVIDER
+    )
+}
+
 #[async_trait]
 impl Models for Providers {
     async fn call(&self, model: &ModelRef, prompt: &Prompt<'_>, timeout: Duration) -> Result<Reply, Failure> {
@@ -68,15 +93,7 @@ impl Models for Providers {
             anthropic::PROVIDER => self.anthropic.call(&self.http, model, prompt, timeout).await,
             openai::PROVIDER => self.openai.call(&self.http, model, prompt, timeout).await,
             scripted::PROVIDER => self.scripted.call(model, prompt, timeout).await,
-            unknown => Err(failure(
-                FailureClass::Rejected,
-                format!(
-                    "unknown provider {unknown:?} in the model {model}; known are {}, {} and {}",
-                    anthropic::PROVIDER,
-                    openai::PROVIDER,
-                    scripted::PROVIDER
-                ),
-            )),
+            _ => Err(failure(FailureClass::Rejected, unknown_provider(model))),
         }
     }
 }

@@ -248,7 +248,7 @@ impl Life {
     }
 
     fn reply(&mut self, content: Vec<ReplyBlock>, stop: StopReason, seen: u32) {
-        let calls = plan::plan_reply(&self.run, &content, &Anything);
+        let calls = plan::plan_reply(&self.run, &content, &stop, &Anything);
         for (ordinal, plan) in (0..).zip(&calls) {
             if matches!(plan, Plan::Start | Plan::Allow) {
                 self.may_run.insert(CallKey::new(self.run.len, ordinal));

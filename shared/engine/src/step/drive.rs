@@ -144,7 +144,7 @@ impl<'e> Drive<'e> {
         while self.holds() {
             let tools = self.engine.ports.tools.as_ref();
             let outside = Outside { tools, left_ms: self.left_ms() };
-            let calls = plan::plan_reply(&self.run, &reply.content, &outside);
+            let calls = plan::plan_reply(&self.run, &reply.content, &reply.stop, &outside);
             let fact = Fact::ModelReplied {
                 model: model.clone(),
                 content: reply.content.clone(),

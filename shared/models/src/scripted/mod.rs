@@ -67,6 +67,11 @@ impl Scripted {
         Self { folder: None }
     }
 
+    /// Whether the model's script can be read.
+    pub(crate) fn check(&self, model: &ModelRef) -> Result<(), Failure> {
+        self.read(&model.name).map(drop)
+    }
+
     /// Gives the reply that is next.
     pub(crate) async fn call(
         &self,
