@@ -176,8 +176,9 @@ impl Drive<'_> {
         Ok(appended)
     }
 
-    /// Another driver has the run, or somebody ended it. What this one's calls did is still worth knowing: each result is
-    /// appended if its attempt is the latest and nobody has settled the call. Then it stops.
+    /// Another driver has the run, or somebody ended it. What this one's calls did is still worth
+    /// knowing: each result is appended if its attempt is the latest and nobody has settled the call.
+    /// Then it stops.
     pub(super) async fn stand_down(&mut self) -> Result<StepReport, StepError> {
         while let Some(joined) = self.running.join_next().await {
             if let Ok(finished) = joined {
