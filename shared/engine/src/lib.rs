@@ -76,13 +76,14 @@ impl Settings {
     /// the same shares.
     #[must_use]
     pub fn new(host: String, step_ms: u64) -> Self {
+        let stop_margin_ms = (step_ms / 36).min(5_000);
         Self {
             host,
             sole_host: false,
-            stop_margin_ms: (step_ms / 36).min(5_000),
+            stop_margin_ms,
             model_needs_ms: (step_ms / 6).min(30_000),
             model_timeout_ms: (step_ms / 6 * 5).min(150_000),
-            max_tool_timeout_ms: step_ms.saturating_sub(2 * (step_ms / 36).min(5_000)),
+            max_tool_timeout_ms: step_ms.saturating_sub(2 * stop_margin_ms),
         }
     }
 }
