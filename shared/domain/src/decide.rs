@@ -13,7 +13,7 @@ use crate::{
 pub const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// A decision that can be stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
     /// The call runs as it was shown.
@@ -40,7 +40,7 @@ pub enum Decision {
 }
 
 /// The ways to settle a call whose outcome is not known (B6).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
     /// It did happen, and this was its result.
@@ -52,7 +52,7 @@ pub enum Resolution {
 }
 
 /// An answer as a client gives it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// Which decision.

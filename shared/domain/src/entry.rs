@@ -24,7 +24,7 @@ use crate::{
 pub const FORMAT: u32 = 1;
 
 /// One entry of a journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
     /// Its place, from 0.
     pub index: u32,
@@ -62,7 +62,7 @@ impl Entry {
 }
 
 /// A call that was started, and for which time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Dispatched {
     /// The call.
     pub call: CallKey,
@@ -71,7 +71,7 @@ pub struct Dispatched {
 }
 
 /// How an attempt at a call ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CallResult {
     /// The tool answered.
@@ -96,7 +96,7 @@ pub enum CallResult {
 
 /// A request as the entry that suspends for it names it. Everything else about it follows from the
 /// call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Opened {
     /// The call that waits.
     pub call: CallKey,
@@ -109,7 +109,7 @@ pub struct Opened {
 }
 
 /// A call that got another verdict because the mode changed before it ran or was asked about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replanned {
     /// The call.
     pub call: CallKey,
@@ -118,7 +118,7 @@ pub struct Replanned {
 }
 
 /// Why a driver stopped without suspending or finishing the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum DriverStop {
     /// Its time ran short.
@@ -131,7 +131,7 @@ pub enum DriverStop {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalStatus {
     /// The model said all it wanted.
@@ -143,7 +143,7 @@ pub enum FinalStatus {
 }
 
 /// A run's end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub status: FinalStatus,
@@ -158,7 +158,7 @@ pub struct Outcome {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "body")]
 pub enum Fact {
     /// Somebody started the run. Always entry 0, and only there.

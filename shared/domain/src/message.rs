@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::BadId;
 
 /// A piece of what a person or a tool says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
     /// Text.
@@ -45,7 +45,7 @@ impl Content {
 }
 
 /// A block of a model's reply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyBlock {
     /// Text.
@@ -81,7 +81,7 @@ pub enum ReplyBlock {
 }
 
 /// Why a model stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// It said all it wanted.
@@ -114,7 +114,7 @@ impl StopReason {
 }
 
 /// Tokens that model calls used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Input tokens that were neither read from nor written to a cache.
     pub input_tokens: u64,

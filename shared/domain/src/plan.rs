@@ -24,7 +24,7 @@ pub const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 pub const MAX_RUNNING: usize = 16;
 
 /// What becomes of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "plan", rename_all = "snake_case")]
 pub enum Plan {
     /// It runs, and this entry announces its first attempt.
@@ -51,7 +51,7 @@ pub enum Plan {
 }
 
 /// A question as the agent asked it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Question {
     /// The question.
     pub question: String,
@@ -63,7 +63,7 @@ pub struct Question {
 }
 
 /// An answer on offer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Choice {
     /// What the model is told: a string, a number or a boolean.
     pub value: Value,

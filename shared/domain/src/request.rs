@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What is asked (B5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
     /// May this call run?
@@ -33,7 +33,7 @@ pub enum RequestKind {
 }
 
 /// What can be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionKind {
     /// The call runs as it was shown.
@@ -84,7 +84,7 @@ impl DecisionKind {
 }
 
 /// Where a request stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestStatus {
     /// It waits.
@@ -111,7 +111,7 @@ impl RequestStatus {
 }
 
 /// The decision that stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Settled {
     /// What was decided.
     #[serde(flatten)]
@@ -123,7 +123,7 @@ pub struct Settled {
 }
 
 /// A request as it is persisted, shown and decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// Its name.
     pub id: RequestId,

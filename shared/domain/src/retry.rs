@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{entry::Fact, ids::Millis, json, run::Run};
 
 /// Kinds of failure of a model call, by what helps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// The provider has no capacity: try again later, or another model.
@@ -37,7 +37,7 @@ impl FailureClass {
 }
 
 /// A failed model call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// What kind.
     pub class: FailureClass,

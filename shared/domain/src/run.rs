@@ -68,7 +68,7 @@ pub struct Run {
 }
 
 /// A model's reply and its calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// The index of its entry.
     pub index: u32,
@@ -85,7 +85,7 @@ pub struct Turn {
 }
 
 /// A tool call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Its key within the run.
     pub key: CallKey,
@@ -104,7 +104,7 @@ pub struct Call {
 }
 
 /// Where a call stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CallState {
     /// It may run.
     Ready,
@@ -132,7 +132,7 @@ pub enum CallState {
 }
 
 /// Why a person must be asked about a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AskWhy {
     /// Policy says so.
     Approval {
@@ -144,7 +144,7 @@ pub enum AskWhy {
 }
 
 /// How a call ended. What the model reads follows from this alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// The tool answered.
     Returned {
@@ -219,7 +219,7 @@ impl Ending {
 }
 
 /// What a person said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UserMessage {
     /// The index of its entry.
     pub index: u32,
@@ -228,7 +228,7 @@ pub struct UserMessage {
 }
 
 /// A request that was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenedRequest {
     /// The call that waits or waited.
     pub call: CallKey,
@@ -241,7 +241,7 @@ pub struct OpenedRequest {
 }
 
 /// The driver that holds a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Driver {
     /// Which.
     pub id: DriverId,
@@ -252,7 +252,7 @@ pub struct Driver {
 }
 
 /// A cancellation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cancel {
     /// By whom.
     pub by: Principal,
@@ -261,7 +261,7 @@ pub struct Cancel {
 }
 
 /// Failures of the model call that is due.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Trouble {
     /// Failed attempts in a row at the current model.
     pub attempts: u32,
@@ -274,7 +274,7 @@ pub struct Trouble {
 }
 
 /// Drivers that died since the run last made progress.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Deaths {
     /// Drivers that never said why.
     pub unexplained: u32,
@@ -296,7 +296,7 @@ impl Deaths {
 }
 
 /// Status of a run, as clients see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// There is something to do, and nobody does it yet.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{agent::Definition, ids::Millis};
 
 /// The edges of both windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Windows {
     /// The conversation waits up to and including this moment.
     pub wait_until: Millis,
