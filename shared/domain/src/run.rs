@@ -390,11 +390,13 @@ impl Call {
     /// Whether this result of this attempt is still news: it is the latest attempt, and nothing and
     /// nobody has settled the call since. A late writer is fenced by this (case 37). One that comes
     /// after a person said "retry" and before the next attempt is announced spares the repetition. That the outcome
-    /// is not known is news only while the call runs: later it is known to be unknown, or decided.
+    /// is not known is news only while the call runs: later it is known to be unknown, or decided. So it is with a
+    /// further attempt that was not sent, which leaves unknown what the one before it did.
     #[must_use]
     pub fn takes(&self, attempt: u32, result: &CallResult) -> bool {
         let says_something = match result {
-            CallResult::Returned { .. } | CallResult::NotSent { .. } => true,
+            CallResult::Returned { .. } => true,
+            CallResult::NotSent { .. } => attempt == 1,
             CallResult::Unknown { .. } => false,
         };
         let news = match &self.state {
