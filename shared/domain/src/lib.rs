@@ -12,6 +12,7 @@
 
 pub mod agent;
 pub mod agent_file;
+pub mod audit;
 pub mod builtin;
 pub mod decide;
 pub mod entry;

@@ -1,15 +1,15 @@
 //! A random life of a run: bytes are choices.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use dormouse_domain::{
-    CallKey, Definition, Digest, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, Run, RunId, ToolDef,
+    CallKey, Definition, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, Run, RunId, ToolDef,
     agent_file,
     decide::{Decision, Resolution},
     entry::{CallResult, Dispatched, DriverStop},
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
-    plan::{self, Circumstances, Plan},
+    plan::{self, Circumstances},
     request::RequestKind,
     retry::{self, Failure, FailureClass},
     run::CallState,
@@ -41,12 +41,14 @@ pub(crate) struct Life {
     pub(crate) run: Run,
     pub(crate) entries: Vec<Entry>,
     pub(crate) now: Millis,
-    /// Calls that policy allowed or a person approved.
-    may_run: BTreeSet<CallKey>,
     choices: Vec<u8>,
     at: usize,
     definition: Arc<Definition>,
     asks: bool,
+    /// Entries that [`news`](Self::news) has shown.
+    shown: u32,
+    /// Drivers that lost the run while they ran these attempts: their results can still come.
+    lost: Vec<(CallKey, u32, DriverId)>,
     /// The reply that a model is about to give, and how many entries its prompt contained.
     thinking: Option<(Vec<ReplyBlock>, StopReason, u32)>,
 }
@@ -103,13 +105,21 @@ impl Life {
             run,
             entries: vec![entry],
             now: Millis(1000),
-            may_run: BTreeSet::new(),
             choices: choices.to_vec(),
             at: 0,
             definition,
             asks: false,
+            shown: 1,
+            lost: Vec::new(),
             thinking: None,
         }
+    }
+
+    /// The entry that was written since this was last asked, if one was.
+    pub(crate) fn news(&mut self) -> Option<Entry> {
+        let entry = self.entries.last().filter(|entry| entry.index >= self.shown)?;
+        self.shown = entry.index + 1;
+        Some(entry.clone())
     }
 
     /// Whether the model is asked in this very state.
@@ -139,6 +149,10 @@ impl Life {
             (Fact::DriverStarted { .. }, _) => Some(DriverId::new("h", &self.entries.len().to_string())),
             (_, driver) => driver.as_ref().map(|driver| driver.id.clone()),
         };
+        self.put_by(fact, driver);
+    }
+
+    fn put_by(&mut self, fact: Fact, driver: Option<DriverId>) {
         let index = self.run.len;
         let entry = Entry { index, entry_id: EntryId(format!("e{index}")), at: self.now, driver, fact };
         self.run.apply(&entry).unwrap();
@@ -157,8 +171,12 @@ impl Life {
             0 => self.outside(),
             1 if self.run.driver.is_some() => {
                 self.thinking = None;
+                let holder = self.run.driver.as_ref().map(|driver| driver.id.clone());
+                let running = self.running().into_iter();
+                self.lost.extend(running.filter_map(|(call, attempt)| Some((call, attempt, holder.clone()?))));
                 self.put(Fact::DriverStarted { until: self.now.plus(1000) });
             }
+            2 if !self.lost.is_empty() => self.late(),
             _ => self.drive(),
         }
         true
@@ -180,8 +198,6 @@ impl Life {
         }
         match next {
             Next::Dispatch(calls) => {
-                // I7: whatever runs is allowed by its latest verdict, or approved.
-                assert!(calls.iter().all(|call| self.may_run.contains(call)), "{calls:?} would run unasked");
                 let starts = calls.iter().filter_map(|key| {
                     let call = self.run.call(*key)?;
                     Some(Dispatched { call: *key, attempt: call.attempts + 1 })
@@ -197,24 +213,40 @@ impl Life {
         }
     }
 
+    fn running(&self) -> Vec<(CallKey, u32)> {
+        let running = self.run.open_calls().filter_map(|call| match call.state {
+            CallState::Running { attempt } => Some((call.key, attempt)),
+            _ => None,
+        });
+        running.collect()
+    }
+
     fn finish_one(&mut self) {
-        let running: Vec<_> = self
-            .run
-            .open_calls()
-            .filter_map(|call| match call.state {
-                CallState::Running { attempt } => Some((call.key, attempt)),
-                _ => None,
-            })
-            .collect();
+        let running = self.running();
         let pick = usize::from(self.choose(16)) % running.len();
         let (call, attempt) = running[pick];
-        let result = match self.choose(5) {
+        let result = self.result();
+        self.put(Fact::CallFinished { call, attempt, result });
+    }
+
+    fn result(&mut self) -> CallResult {
+        match self.choose(5) {
             0 => CallResult::Unknown { why: "lost".into() },
             1 => CallResult::NotSent { why: "refused".into() },
             2 => CallResult::Returned { content: vec![], is_error: true },
             _ => CallResult::Returned { content: vec![Content::text("fine")], is_error: false },
-        };
-        self.put(Fact::CallFinished { call, attempt, result });
+        }
+    }
+
+    /// A driver that lost the run writes what its call returned, if that is still news (case 37).
+    fn late(&mut self) {
+        let pick = usize::from(self.choose(16)) % self.lost.len();
+        let (call, attempt, driver) = self.lost.swap_remove(pick);
+        let result = self.result();
+        let news = self.run.call(call).is_some_and(|state| state.takes(attempt, &result));
+        if news && self.run.outcome.is_none() {
+            self.put_by(Fact::CallFinished { call, attempt, result }, Some(driver));
+        }
     }
 
     fn ask_model(&mut self) {
@@ -249,11 +281,6 @@ impl Life {
 
     fn reply(&mut self, content: Vec<ReplyBlock>, stop: StopReason, seen: u32) {
         let calls = plan::plan_reply(&self.run, &content, &stop, &Anything);
-        for (ordinal, plan) in (0..).zip(&calls) {
-            if matches!(plan, Plan::Start | Plan::Allow) {
-                self.may_run.insert(CallKey::new(self.run.len, ordinal));
-            }
-        }
         let usage = Usage { input_tokens: 1, output_tokens: 1, ..Usage::default() };
         let model = self.run.model().clone();
         self.put(Fact::ModelReplied { model, content, stop, usage, seen, calls });
@@ -268,13 +295,6 @@ impl Life {
             3 if self.run.outcome.is_none() => {
                 let mode = [Mode::Plan, Mode::Normal, Mode::AutoEdit, Mode::Yolo][usize::from(self.choose(4))];
                 let calls = plan::replan(&self.run, mode);
-                for change in &calls {
-                    if matches!(change.plan, Plan::Allow) {
-                        self.may_run.insert(change.call);
-                    } else {
-                        self.may_run.remove(&change.call);
-                    }
-                }
                 self.put(Fact::ModeChanged { by, mode, calls });
             }
             4 if self.run.outcome.is_none() && self.run.cancel.is_none() && self.choose(8) == 0 => {
@@ -315,10 +335,13 @@ impl Life {
             (_, 0) => Decision::Deny { reason: None },
             (_, _) => Decision::Approve,
         };
-        if matches!(decision, Decision::Approve | Decision::Settle { resolution: Resolution::Retry }) {
-            self.may_run.insert(row.call);
-        }
-        let digest = Some(Digest::of(b"x"));
+        let about_arguments =
+            matches!(decision, Decision::Approve | Decision::Settle { resolution: Resolution::Retry });
+        let call = self.run.call(row.call).filter(|_| about_arguments);
+        let digest = call.map(|call| {
+            let arguments = call.arguments(&self.run).unwrap();
+            plan::call_digest(&self.run.owner, &self.run.id, &call.tool, &arguments).unwrap()
+        });
         self.put(Fact::RequestDecided { request: *request, decision, by: me(), digest });
     }
 }

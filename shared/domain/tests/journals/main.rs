@@ -14,11 +14,9 @@ mod life;
 use std::collections::BTreeSet;
 
 use dormouse_domain::{
-    Millis, Next, Run,
-    item::standing,
+    Run,
+    audit::Audit,
     message::{Content, StopReason},
-    next,
-    run::{CallState, Status},
     transcript::{AssistantBlock, Message, UserBlock, prompt},
 };
 use life::Life;
@@ -89,39 +87,20 @@ fn check_prompt(run: &Run) {
     assert!(last_was_user || paused, "a model is asked after the user's side");
 }
 
-/// What holds after every entry.
-fn check_state(run: &Run, now: Millis) {
-    let (status, due_at) = standing(run, now);
-    let next = next(run, now);
-    // I9: whatever wants something has a time at which it is looked at.
-    if next.is_work() && run.driver.is_none() {
-        assert!(due_at.is_some(), "{next:?} without a due time");
-        assert!(matches!(status, Status::Queued | Status::Paused), "{status:?} with {next:?}");
-    }
-    if run.outcome.is_some() || run.cancel.is_some() {
-        assert_eq!(run.pending().count(), 0, "a run that is over or cancelled has an open request");
-    }
-    // Each pending request has its call, and each waiting call its request (I5).
-    let waiting = run.calls().filter(|call| matches!(call.state, CallState::Pending { .. })).count();
-    assert_eq!(waiting, run.pending().count());
-    if let Next::CallModel = next {
-        assert!(run.calls().all(|call| matches!(call.state, CallState::Done(_))), "asked with a call open");
-    }
-    if run.driver.is_none() {
-        assert!(!run.calls().any(|call| matches!(call.state, CallState::Running { .. })), "runs without a driver");
-    }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(600), ..ProptestConfig::default() })]
 
-    /// I1 to I10 as far as they are about one journal.
+    /// I1 to I10 as far as they are about one journal, by the auditor's books and by what is asked.
     #[test]
     fn random_lives(choices in proptest::collection::vec(any::<u8>(), 0..400)) {
         let mut life = Life::new(&choices);
         let mut earlier: Vec<String> = Vec::new();
+        let mut audit = Audit::new(life.run.id.clone(), life.run.definition.clone());
+        prop_assert_eq!(audit.check(&life.entries[0], &life.run), []);
         while life.step() {
-            check_state(&life.run, life.now);
+            if let Some(entry) = life.news() {
+                prop_assert_eq!(audit.check(&entry, &life.run), [], "{:#?}", life.entries);
+            }
             if life.asks_model() {
                 check_prompt(&life.run);
                 let now = blocks(&life.run);

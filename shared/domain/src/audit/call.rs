@@ -1,0 +1,209 @@
+//! What the auditor keeps about one call.
+
+use super::{Broken, broken};
+use crate::{
+    agent::Replay,
+    entry::CallResult,
+    ids::{Digest, DriverId, RequestKey},
+    plan::Plan,
+    request::RequestKind,
+};
+
+/// Attempts at a call before a person is asked, or it is given up, where repeating is harmless.
+const ATTEMPTS: u32 = 3;
+
+/// A call, as its facts tell.
+#[derive(Debug)]
+pub(super) struct CallBook {
+    /// The tool's name.
+    pub(super) tool: String,
+    /// What the tool says of repeating it; manual if there is no such tool.
+    replay: Replay,
+    /// Digest of the arguments that run, if they can be read.
+    pub(super) digest: Option<Digest>,
+    /// The latest plan.
+    plan: Plan,
+    /// Whether a person approved it, or said that it may run once more.
+    approved: bool,
+    /// Attempts that were announced.
+    pub(super) attempts: u32,
+    /// Who announced the last of them.
+    announced_by: Option<DriverId>,
+    /// Whether that one runs.
+    pub(super) runs: bool,
+    /// The entry since which it is not known what the last attempt did.
+    lost_at: Option<u32>,
+    /// The entry at which a person said that it may run once more.
+    retried_at: Option<u32>,
+    /// The request that waits.
+    pub(super) waits: Option<RequestKey>,
+    /// Whether it has its one result.
+    pub(super) settled: bool,
+}
+
+impl CallBook {
+    pub(super) fn new(tool: &str, replay: Replay, digest: Option<Digest>, plan: &Plan) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            replay,
+            digest,
+            plan: plan.clone(),
+            approved: false,
+            attempts: 0,
+            announced_by: None,
+            runs: false,
+            lost_at: None,
+            retried_at: None,
+            waits: None,
+            settled: refuses(plan),
+        }
+    }
+
+    /// Whether its latest verdict is Allow, or a person said yes (I7).
+    pub(super) fn may_run(&self) -> bool {
+        self.approved || matches!(self.plan, Plan::Start | Plan::Allow)
+    }
+
+    /// Whether it is not known what it did, and nobody said since what to do about that.
+    fn is_lost(&self) -> bool {
+        self.lost_at.is_some() && self.lost_at > self.retried_at
+    }
+
+    /// Whether only a person can say what now.
+    fn needs_person(&self) -> bool {
+        self.replay == Replay::Manual || self.attempts >= ATTEMPTS
+    }
+
+    /// An attempt is announced.
+    pub(super) fn announce(&mut self, attempt: u32, by: Option<&DriverId>) -> Result<(), Broken> {
+        let (was_running, expected) = (self.runs, self.attempts + 1);
+        let repeats_unasked = self.is_lost() && self.needs_person();
+        self.attempts = attempt;
+        self.announced_by = by.cloned();
+        self.runs = true;
+        if self.settled {
+            return broken("I3", "it starts, and has its result already");
+        }
+        if was_running || attempt != expected {
+            return broken("I2", &format!("attempt {attempt} starts where {expected} should, or before it ended"));
+        }
+        if self.waits.is_some() || !self.may_run() {
+            return broken("I7", "it starts, and neither its latest verdict nor a person allows it");
+        }
+        if self.digest.is_none() {
+            return broken("I7", "it starts, and its arguments cannot be read");
+        }
+        if attempt > 1 && self.lost_at.is_none() {
+            return broken("I3", "it starts again, and nothing was lost");
+        }
+        if repeats_unasked {
+            return broken("I8", &format!("attempt {attempt} starts, and no person said so since the last was lost"));
+        }
+        Ok(())
+    }
+
+    /// An attempt ended. Tells whether that answers a request that waits.
+    pub(super) fn finish(
+        &mut self,
+        index: u32,
+        attempt: u32,
+        result: &CallResult,
+        by: Option<&DriverId>,
+    ) -> Result<Option<RequestKey>, Broken> {
+        if attempt == 0 || attempt > self.attempts {
+            return broken("I2", &format!("attempt {attempt} ended, and was never announced"));
+        }
+        if self.settled || attempt < self.attempts {
+            return broken("I3", &format!("a result of attempt {attempt}, which is no news any more"));
+        }
+        if by != self.announced_by.as_ref() {
+            return broken("I1", "a result by one that did not run it");
+        }
+        let says_something = match result {
+            CallResult::Returned { .. } => true,
+            CallResult::NotSent { .. } => attempt == 1,
+            CallResult::Unknown { .. } => false,
+        };
+        if says_something {
+            (self.settled, self.runs) = (true, false);
+            return Ok(self.waits.take());
+        }
+        if !self.runs {
+            return broken("I3", &format!("attempt {attempt} is lost a second time"));
+        }
+        self.lose(index);
+        Ok(None)
+    }
+
+    /// If it runs: its driver is gone, or said that it does not know.
+    pub(super) fn lose(&mut self, index: u32) {
+        if !self.runs {
+            return;
+        }
+        self.runs = false;
+        self.lost_at = Some(index);
+        self.settled |= self.replay == Replay::Safe && self.attempts >= ATTEMPTS;
+    }
+
+    /// A request is opened for it.
+    pub(super) fn ask(&mut self, key: RequestKey, kind: RequestKind) -> Result<(), Broken> {
+        let asked_already = self.waits.replace(key).is_some();
+        let untouched = self.attempts == 0 && !self.approved;
+        let needed = match kind {
+            RequestKind::Approval => matches!(self.plan, Plan::Ask { .. }) && untouched,
+            RequestKind::Question => self.plan == Plan::Question,
+            RequestKind::Uncertain => self.is_lost() && (self.needs_person() || !self.may_run()),
+            RequestKind::Budget | RequestKind::External => false,
+        };
+        if asked_already || self.settled || self.runs || !needed {
+            return broken("I5", &format!("a request of kind {kind:?} for a call that does not need it"));
+        }
+        Ok(())
+    }
+
+    /// A person said that it may run; `again` if it may have run before.
+    pub(super) fn allow(&mut self, index: u32, again: bool) {
+        self.approved = true;
+        self.waits = None;
+        if again {
+            self.retried_at = Some(index);
+        }
+    }
+
+    /// It has its result, or none will come.
+    pub(super) fn settle(&mut self) {
+        (self.settled, self.waits) = (true, None);
+    }
+
+    /// Its request was closed because the run ended: a lost attempt stays lost.
+    pub(super) fn close(&mut self) {
+        self.waits = None;
+        self.settled |= self.attempts == 0;
+    }
+
+    /// It gets another verdict.
+    pub(super) fn replan(&mut self, plan: &Plan) -> Result<(), Broken> {
+        let untouched = !self.settled && !self.runs && self.waits.is_none() && !self.approved && !self.is_question();
+        self.plan = plan.clone();
+        self.settled |= refuses(plan);
+        if !untouched {
+            return broken("I7", "another verdict for a call that ran, was asked about or is settled");
+        }
+        if *plan == Plan::Start {
+            return broken("I2", "a change of mode starts it");
+        }
+        Ok(())
+    }
+
+    fn is_question(&self) -> bool {
+        self.plan == Plan::Question
+    }
+}
+
+/// Whether a call with this plan never runs.
+fn refuses(plan: &Plan) -> bool {
+    match plan {
+        Plan::Deny { .. } | Plan::Invalid { .. } => true,
+        Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question => false,
+    }
+}

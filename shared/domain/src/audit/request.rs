@@ -1,0 +1,92 @@
+//! What the auditor keeps about requests: opened, decided, closed.
+
+use super::{Audit, Broken, Checked, broken, ensure};
+use crate::{
+    decide::{Decision, Resolution},
+    entry::Opened,
+    ids::{CallKey, Digest, Millis, Principal, RequestKey},
+    request::DecisionKind,
+    windows::Windows,
+};
+
+/// What the auditor keeps about one request.
+#[derive(Debug)]
+pub(super) struct RequestBook {
+    pub(super) call: CallKey,
+    pub(super) windows: Windows,
+    decisions: Vec<DecisionKind>,
+    pub(super) pending: bool,
+}
+
+impl Audit {
+    /// Closes a request that must be pending.
+    pub(super) fn take_request(&mut self, key: RequestKey) -> Result<(CallKey, Windows), Broken> {
+        match self.requests.get_mut(&key) {
+            None => broken("I5", &format!("there is no request {key}")),
+            Some(book) if !book.pending => broken("I6", &format!("request {key} is closed already")),
+            Some(book) => {
+                book.pending = false;
+                Ok((book.call, book.windows))
+            }
+        }
+    }
+
+    pub(super) fn opened(&mut self, ordinal: u32, opened: &Opened) -> Checked {
+        let key = RequestKey::new(self.index, ordinal);
+        let Opened { call, kind, windows, decisions } = opened.clone();
+        self.requests.insert(key, RequestBook { call, windows, decisions, pending: true });
+        self.call(call)?.ask(key, kind)?;
+        ensure(windows.wait_until <= windows.decide_by, "I5", "the conversation waits longer than one can decide")?;
+        ensure(!self.cancelled, "I5", "a request of a cancelled run")
+    }
+
+    pub(super) fn decided(
+        &mut self,
+        key: RequestKey,
+        decision: &Decision,
+        by: &Principal,
+        digest: Option<&Digest>,
+        at: Millis,
+    ) -> Checked {
+        let (call_key, windows) = self.take_request(key)?;
+        let index = self.index;
+        let call = self.call(call_key)?;
+        let (kind, about_arguments) = match decision {
+            Decision::Approve => (DecisionKind::Approve, true),
+            Decision::Deny { .. } => (DecisionKind::Deny, false),
+            Decision::Answer { .. } => (DecisionKind::Answer, false),
+            Decision::Settle { resolution } => (DecisionKind::Settle, *resolution == Resolution::Retry),
+        };
+        let right = call.digest.is_some() && digest == call.digest.as_ref();
+        match decision {
+            Decision::Approve => call.allow(index, false),
+            Decision::Settle { resolution: Resolution::Retry } => call.allow(index, true),
+            Decision::Settle { resolution: Resolution::Result(_) | Resolution::Abort }
+            | Decision::Deny { .. }
+            | Decision::Answer { .. } => call.settle(),
+        }
+        if matches!(decision, Decision::Answer { cancels: true, .. }) {
+            self.cancelled = true;
+            self.close_all();
+        }
+        ensure(
+            right || !(about_arguments || digest.is_some()),
+            "I6",
+            "the digest is not that of the call's arguments",
+        )?;
+        let offered = self.requests.get(&key).is_some_and(|book| book.decisions.contains(&kind));
+        ensure(offered, "I6", &format!("{} is not on offer for {key}", kind.as_str()))?;
+        ensure(at <= windows.decide_by, "I6", &format!("{key} is decided after {}", windows.decide_by.0))?;
+        ensure(self.owner.as_ref() == Some(by), "I6", &format!("{key} is not {by}'s to decide"))
+    }
+
+    /// Nothing can be decided any more.
+    pub(super) fn close_all(&mut self) {
+        for book in self.requests.values_mut().filter(|book| book.pending) {
+            book.pending = false;
+            if let Some(call) = self.calls.get_mut(&book.call) {
+                call.close();
+            }
+        }
+    }
+}
