@@ -3,6 +3,7 @@
 //! `verify` is exactly what CI runs; it installs the one tool that it needs below `target/`.
 
 mod layers;
+mod replay;
 mod tidy;
 mod verify;
 
@@ -15,15 +16,21 @@ const USAGE: &str = "usage: cargo xtask <verb>
 verbs:
   verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests
   tidy     the rules that no other tool knows: layers, sizes, leftovers, links
+  replay FILE
+           folds a recording (GET /v1/runs/{id}/export), shows the state after each entry, and checks
+           every invariant
 ";
 
 fn main() -> Result<()> {
     let root = root()?;
-    match std::env::args().nth(1).as_deref() {
-        Some("verify") => verify::run(&root),
-        Some("tidy") => tidy::run(&root),
-        Some(other) => bail!("there is no verb {other:?}\n\n{USAGE}"),
-        None => bail!("{USAGE}"),
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["verify"] => verify::run(&root),
+        ["tidy"] => tidy::run(&root),
+        ["replay", file] => replay::run(Path::new(file)),
+        ["replay", ..] => bail!("replay takes one file\n\n{USAGE}"),
+        [other, ..] => bail!("there is no verb {other:?}\n\n{USAGE}"),
+        [] => bail!("{USAGE}"),
     }
 }
 

@@ -43,5 +43,5 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
             engine.set_mode(by, run, body.mode, key).await?
         }
     };
-    Ok(Reply::ok(view::changed(&changed)))
+    Ok(Reply::ok(&view::changed(&changed)))
 }

@@ -14,6 +14,7 @@ mod body;
 mod call;
 mod control;
 mod events;
+mod export;
 pub mod identity;
 pub mod problem;
 mod query;
@@ -45,7 +46,7 @@ pub async fn control(engine: &Engine, request: ApiGatewayProxyRequest) -> ApiGat
     problem::answer(control::handle(engine, &request).await)
 }
 
-/// Reads: runs, requests, journals, events. `GET /v1/runs/{id}/events` can take 20 seconds.
+/// Reads: runs, requests, journals, recordings, events. `GET /v1/runs/{id}/events` can take 20 seconds.
 pub async fn query(engine: &Engine, request: ApiGatewayProxyRequest) -> ApiGatewayProxyResponse {
     problem::answer(query::handle(engine, &request).await)
 }

@@ -191,24 +191,42 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// What a handler gives when it did what was asked.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) body: Value,
+    status: u16,
+    media_type: &'static str,
+    text: String,
+    headers: Vec<(&'static str, String)>,
 }
 
 impl Reply {
-    pub(crate) fn ok(body: Value) -> Self {
-        Self { status: 200, body }
+    pub(crate) fn ok(body: &Value) -> Self {
+        Self { status: 200, media_type: "application/json", text: body.to_string(), headers: Vec::new() }
+    }
+
+    /// What was asked for is under way.
+    pub(crate) fn accepted(body: &Value) -> Self {
+        Self { status: 202, ..Self::ok(body) }
+    }
+
+    /// Lines of JSON, each with its line break.
+    pub(crate) fn lines(text: String) -> Self {
+        Self { status: 200, media_type: "application/x-ndjson", text, headers: Vec::new() }
+    }
+
+    /// With one more header.
+    pub(crate) fn header(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
     }
 }
 
 /// The response for either.
 pub(crate) fn answer(outcome: Result<Reply, Problem>) -> ApiGatewayProxyResponse {
     match outcome {
-        Ok(reply) => response(reply.status, "application/json", &reply.body, &[]),
+        Ok(reply) => response(reply.status, reply.media_type, reply.text, &reply.headers),
         Err(problem) => {
             let status = problem.kind.status();
             tracing::info!(status, kind = problem.kind.name(), detail = problem.detail, "refused");
-            response(status, "application/problem+json", &problem.document(), &problem.headers)
+            response(status, "application/problem+json", problem.document().to_string(), &problem.headers)
         }
     }
 }
@@ -216,7 +234,7 @@ pub(crate) fn answer(outcome: Result<Reply, Problem>) -> ApiGatewayProxyResponse
 fn response(
     status: u16,
     media_type: &'static str,
-    body: &Value,
+    text: String,
     more: &[(&'static str, String)],
 ) -> ApiGatewayProxyResponse {
     let mut headers = HeaderMap::new();
@@ -231,6 +249,6 @@ fn response(
     let mut response = ApiGatewayProxyResponse::default();
     response.status_code = i64::from(status);
     response.headers = headers;
-    response.body = Some(Body::Text(body.to_string()));
+    response.body = Some(Body::Text(text));
     response
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     call::Call,
-    events,
+    events, export,
     problem::{Kind, Problem, Reply},
     routes::{self, Endpoint, Query},
     view,
@@ -36,6 +36,7 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
             view::run(&view, engine.ports().clock.now())
         }
         Query::Journal => journal(engine, &call).await?,
+        Query::Export => return export::page(engine, &call).await,
         Query::Events => events::poll(engine, &call).await?,
         Query::Requests => requests(engine, &call).await?,
         Query::Request => {
@@ -43,7 +44,7 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
             view::request(&request, engine.ports().clock.now())
         }
     };
-    Ok(Reply::ok(body))
+    Ok(Reply::ok(&body))
 }
 
 async fn runs(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {

@@ -21,5 +21,5 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
         Respond::Request => engine.respond(&call.by, &call.request_id()?, &body.for_request()?, key).await?,
         Respond::Run => engine.respond_to_run(&call.by, &call.run_id()?, &body.for_run()?, key).await?,
     };
-    Ok(Reply::ok(view::responded(&responded)))
+    Ok(Reply::ok(&view::responded(&responded)))
 }

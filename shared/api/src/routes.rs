@@ -50,6 +50,7 @@ pub(crate) enum Query {
     Runs,
     Run,
     Journal,
+    Export,
     Events,
     Requests,
     Request,
@@ -98,11 +99,12 @@ const fn route(method: Method, path: &'static str, endpoint: Endpoint) -> Route 
 }
 
 /// All routes.
-pub static ROUTES: [Route; 14] = [
+pub static ROUTES: [Route; 15] = [
     route(Method::POST, "/v1/runs", Endpoint::Start),
     route(Method::GET, "/v1/runs", Endpoint::Query(Query::Runs)),
     route(Method::GET, "/v1/runs/{id}", Endpoint::Query(Query::Run)),
     route(Method::GET, "/v1/runs/{id}/journal", Endpoint::Query(Query::Journal)),
+    route(Method::GET, "/v1/runs/{id}/export", Endpoint::Query(Query::Export)),
     route(Method::GET, "/v1/runs/{id}/events", Endpoint::Query(Query::Events)),
     route(Method::POST, "/v1/runs/{id}/messages", Endpoint::Control(Control::Message)),
     route(Method::POST, "/v1/runs/{id}/pause", Endpoint::Control(Control::Pause)),

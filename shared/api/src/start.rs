@@ -18,5 +18,5 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
     let start = body::parse::<StartBody>(&call.body)?.checked()?;
     let started = engine.start(&call.by, start, call.key.as_ref()).await?;
     // 202: the run is stored; a step will drive it.
-    Ok(Reply { status: 202, body: view::started(&started) })
+    Ok(Reply::accepted(&view::started(&started)))
 }

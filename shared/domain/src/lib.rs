@@ -24,6 +24,7 @@ pub mod message;
 pub mod next;
 pub mod plan;
 pub mod policy;
+pub mod record;
 pub mod request;
 pub mod retry;
 pub mod run;

@@ -1,10 +1,12 @@
 //! Reading, for owners only: to anybody else nothing exists (A16).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use dormouse_domain::{Entry, Fact, Principal, RequestId, RunId, item::RunItem, request::Request, run::reply_text};
+use dormouse_domain::{
+    Definition, Entry, Fact, Principal, RequestId, RunId, item::RunItem, request::Request, run::reply_text,
+};
 
-use crate::{Engine, error::Problem, ports::Page};
+use crate::{Engine, error::Problem, journal::LoadError, ports::Page};
 
 /// Pauses between looks at a run whose item and requests do not agree, in milliseconds.
 const LOOKS_AGAIN_MS: [u64; 5] = [5, 20, 80, 200, 400];
@@ -83,6 +85,17 @@ impl Engine {
     pub async fn request(&self, by: &Principal, id: &RequestId) -> Result<Request, Problem> {
         let found = self.ports.store.request(id).await?;
         found.filter(|request| request.inbox == *by).ok_or(Problem::NotFound("request"))
+    }
+
+    /// The agent of run `run_id` as it was frozen.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] if the run is not theirs.
+    pub async fn definition(&self, by: &Principal, run_id: &RunId) -> Result<Arc<Definition>, Problem> {
+        let item = self.ports.store.item(run_id).await?;
+        let item = item.filter(|item| item.owner == *by).ok_or(Problem::NotFound("run"))?;
+        let definition = self.ports.store.definition(&item.definition).await?;
+        definition.ok_or_else(|| LoadError::NoDefinition(item.definition.to_string()).into())
     }
 
     /// At most `limit` entries of the journal from index `from`.

@@ -156,6 +156,21 @@ impl Api {
         }
     }
 
+    /// The recording of `run`, page by page.
+    pub async fn recording(&self, run: &str) -> String {
+        let (mut recording, mut query) = (String::new(), String::new());
+        loop {
+            let request = self.request("GET", &format!("/v1/runs/{run}/export{query}"));
+            let response = request.send().await.expect("an answer");
+            assert_eq!(response.status(), 200);
+            let link = response.headers().get("link").map(|link| link.to_str().expect("text").to_owned());
+            recording.push_str(&response.text().await.expect("a whole answer"));
+            let Some(link) = link else { return recording };
+            let next = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
+            query = next.expect("a link to the rest").to_owned();
+        }
+    }
+
     /// The entries of `run` of one kind.
     pub async fn entries(&self, run: &str, kind: &str) -> Vec<Value> {
         let mut entries = self.journal(run).await;

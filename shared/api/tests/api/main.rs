@@ -7,6 +7,7 @@ mod batch;
 mod bodies;
 mod controlling;
 mod deciding;
+mod exporting;
 mod following;
 mod idempotency;
 mod identity;

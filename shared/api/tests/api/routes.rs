@@ -15,6 +15,7 @@ fn each_route_has_its_function() {
         ("GET", "/v1/runs", Query),
         ("GET", "/v1/runs/{id}", Query),
         ("GET", "/v1/runs/{id}/journal", Query),
+        ("GET", "/v1/runs/{id}/export", Query),
         ("GET", "/v1/runs/{id}/events", Query),
         ("POST", "/v1/runs/{id}/messages", Control),
         ("POST", "/v1/runs/{id}/pause", Control),

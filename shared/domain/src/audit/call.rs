@@ -87,6 +87,9 @@ impl CallBook {
         if was_running || attempt != expected {
             return broken("I2", &format!("attempt {attempt} starts where {expected} should, or before it ended"));
         }
+        if repeats_unasked {
+            return broken("I8", &format!("attempt {attempt} starts, and no person said so since the last was lost"));
+        }
         if self.waits.is_some() || !self.may_run() {
             return broken("I7", "it starts, and neither its latest verdict nor a person allows it");
         }
@@ -95,9 +98,6 @@ impl CallBook {
         }
         if attempt > 1 && self.lost_at.is_none() {
             return broken("I3", "it starts again, and nothing was lost");
-        }
-        if repeats_unasked {
-            return broken("I8", &format!("attempt {attempt} starts, and no person said so since the last was lost"));
         }
         Ok(())
     }
