@@ -64,6 +64,7 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
         ("turns", item.turns.into()),
         ("usage", plain(&item.usage)),
         ("pending", item.pending.into()),
+        ("repeats", plain(&item.repeats)),
         ("created_at", time(item.created_at)),
         ("updated_at", time(item.updated_at)),
     ];
@@ -97,6 +98,7 @@ pub(crate) fn request(request: &Request, now: Millis) -> Value {
         ("decisions", decisions),
         ("reasons", plain(&request.reasons)),
         ("agents", plain(&request.agents)),
+        ("repeats", plain(&request.repeats)),
         ("opened_at", time(request.opened_at)),
         ("wait_until", time(request.windows.wait_until)),
         ("decide_by", time(request.windows.decide_by)),

@@ -115,6 +115,10 @@ pub struct ToolDef {
     pub permission: Option<Permission>,
     /// What happens to a call whose outcome is not known.
     pub replay: Replay,
+    /// Whether the same call, made again, gets the recorded result instead of running again (E8).
+    /// Only where `replay` is idempotent.
+    #[serde(default, skip_serializing_if = "crate::message::is_false")]
+    pub reuse_result: bool,
     /// How long a call may take, in milliseconds.
     pub timeout_ms: u64,
     /// JSON Schema of its arguments.
@@ -192,10 +196,19 @@ pub struct Definition {
     pub late_decision: LateDecision,
     /// What a message does to a waiting run.
     pub on_message: OnMessage,
+    /// How long one model is asked for a reply, all attempts and pauses together, before it is given
+    /// up, in milliseconds.
+    #[serde(default = "default_reply_within_ms")]
+    pub reply_within_ms: u64,
     /// Ceilings.
     pub limits: Limits,
     /// Its tools, in the order in which models see them.
     pub tools: Vec<ToolDef>,
+}
+
+/// 24 hours: pauses cost nothing.
+pub(crate) fn default_reply_within_ms() -> u64 {
+    24 * 3600 * 1000
 }
 
 impl Definition {

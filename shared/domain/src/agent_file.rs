@@ -10,7 +10,10 @@ use serde_json::Value;
 use toml::{Table, Value as Toml};
 
 use crate::{
-    agent::{Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, Replay, Target, ToolDef},
+    agent::{
+        Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, Replay, Target, ToolDef,
+        default_reply_within_ms,
+    },
     builtin::Builtin,
     message::ModelRef,
 };
@@ -91,7 +94,7 @@ impl Reader {
     }
 
     fn definition(&mut self, table: &Table, stem: &str, max_timeout_ms: u64) -> Definition {
-        const KNOWN: [&str; 13] = [
+        const KNOWN: [&str; 14] = [
             "name",
             "models",
             "system",
@@ -102,6 +105,7 @@ impl Reader {
             "on_wait_expired",
             "late_decision",
             "on_message",
+            "reply_within",
             "limits",
             "policy",
             "tools",
@@ -127,18 +131,15 @@ impl Reader {
         let decide = self.duration(table, "", "decide_within");
         let decide_within_ms = decide.unwrap_or(DAY_MS);
         let wait_ms = wait.unwrap_or(decide_within_ms);
-        if wait_ms != decide_within_ms {
-            self.fault(
-                "wait",
-                "a wait that differs from decide_within is not supported by this release; set both alike",
-            );
+        if wait_ms > decide_within_ms {
+            self.fault("wait", "must not be longer than decide_within: nothing can be decided after that");
         }
         if !(1000..=MAX_WINDOW_MS).contains(&decide_within_ms) {
             self.fault("decide_within", "must be between 1s and 30d");
         }
-        let on_message = self.word(table, "", "on_message").unwrap_or_default();
-        if on_message == OnMessage::Supersede {
-            self.fault("on_message", "\"supersede\" is not supported by this release; use \"queue\"");
+        let reply_within_ms = self.duration(table, "", "reply_within").unwrap_or_else(default_reply_within_ms);
+        if !(1000..=MAX_WINDOW_MS).contains(&reply_within_ms) {
+            self.fault("reply_within", "must be between 1s and 30d");
         }
         Definition {
             name,
@@ -150,7 +151,8 @@ impl Reader {
             decide_within_ms,
             on_wait_expired: self.word::<OnWaitExpired>(table, "", "on_wait_expired").unwrap_or_default(),
             late_decision: self.word::<LateDecision>(table, "", "late_decision").unwrap_or_default(),
-            on_message,
+            on_message: self.word::<OnMessage>(table, "", "on_message").unwrap_or_default(),
+            reply_within_ms,
             limits: self.limits(table),
             tools: self.tools(table, max_timeout_ms),
         }
@@ -227,8 +229,18 @@ impl Reader {
     }
 
     fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 9] =
-            ["name", "description", "kind", "permission", "replay", "timeout", "input_schema", "http", "builtin"];
+        const KNOWN: [&str; 10] = [
+            "name",
+            "description",
+            "kind",
+            "permission",
+            "replay",
+            "reuse_result",
+            "timeout",
+            "input_schema",
+            "http",
+            "builtin",
+        ];
         self.known_keys(table, place, &KNOWN);
         let target = self.target(table, place);
         let builtin = match &target {
@@ -255,13 +267,19 @@ impl Reader {
         }
         // A builtin's effect and its result are one transaction, so repeating a lost attempt is safe.
         let default_replay = if builtin.is_some() { Replay::Safe } else { Replay::Manual };
+        let replay = self.word(table, place, "replay").unwrap_or(default_replay);
+        let reuse_result = self.word::<bool>(table, place, "reuse_result").unwrap_or_default();
+        if reuse_result && replay != Replay::Idempotent {
+            self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
+        }
         Some(ToolDef {
             description: self
                 .text(table, place, "description")
                 .unwrap_or_else(|| builtin.map(|b| b.description().to_owned()).unwrap_or_default()),
             kind: self.word(table, place, "kind").unwrap_or_else(|| builtin.map(Builtin::kind).unwrap_or_default()),
             permission: self.word(table, place, "permission"),
-            replay: self.word(table, place, "replay").unwrap_or(default_replay),
+            replay,
+            reuse_result,
             timeout_ms,
             input_schema: self.schema(table, place, builtin),
             target: target?,
@@ -413,6 +431,8 @@ mod tests {
             max_mode = "normal"
             wiat = "24h"
             decide_within = "5 minutes"
+            wait = "2d"
+            reply_within = "0s"
             [limits]
             turns = 0
             [[policy.deny]]
@@ -421,6 +441,7 @@ mod tests {
             name = "a b"
             kind = "destroy"
             timeout = "10h"
+            reuse_result = true
             http = { url = "ftp://x" }
             input_schema = { type = "array" }
             [[tools]]
@@ -434,10 +455,13 @@ mod tests {
             "models[0]",
             "mode",
             "decide_within",
+            "wait",
+            "reply_within",
             "limits.turns",
             "tools[0].name",
             "tools[0].kind",
             "tools[0].timeout",
+            "tools[0].reuse_result",
             "tools[0].http.url",
             "tools[0].input_schema",
             "tools[1].builtin",

@@ -8,6 +8,7 @@
 //!
 //! A violation names the invariant of `ARCHITECTURE.md` (`I1` to `I10`) or the promise that it breaks.
 
+mod beside;
 mod call;
 mod request;
 mod state;
@@ -168,7 +169,9 @@ impl Audit {
             | Fact::ModelFailed { .. }
             | Fact::CallDispatched { .. }
             | Fact::Suspended { .. }
-            | Fact::RequestExpired { .. } => true,
+            | Fact::WaitExpired { .. }
+            | Fact::RequestExpired { .. }
+            | Fact::Reopened {} => true,
             // A decision that cancels ends a run in its own transaction, whoever holds it.
             Fact::RunFinished(outcome) => entry.driver.is_some() || outcome.status != FinalStatus::Cancelled,
             // Only whoever runs a call writes its result: judged with the call.
@@ -194,22 +197,26 @@ impl Audit {
     fn after_the_end(&self, fact: &Fact) -> Checked {
         let may = match (self.ended, fact) {
             (None, _) => true,
-            (Some(FinalStatus::Completed | FinalStatus::Failed), fact) => match fact {
+            (Some(ended @ (FinalStatus::Completed | FinalStatus::Failed)), fact) => match fact {
                 Fact::MessageAdded { .. } | Fact::ModeChanged { .. } => true,
-                Fact::RunStarted { .. }
-                | Fact::DriverStarted { .. }
+                // What the conversation went on without can still be decided, run and told.
+                Fact::DriverStarted { .. }
                 | Fact::DriverStopped { .. }
-                | Fact::ModelReplied { .. }
-                | Fact::ModelFailed { .. }
                 | Fact::CallDispatched { .. }
                 | Fact::CallFinished { .. }
                 | Fact::Suspended { .. }
                 | Fact::RequestDecided { .. }
                 | Fact::RequestExpired { .. }
+                | Fact::Reopened {} => ended == FinalStatus::Completed,
+                // It can crash its step each time.
+                Fact::RunFinished(outcome) => ended == FinalStatus::Completed && outcome.status == FinalStatus::Failed,
+                Fact::RunStarted { .. }
+                | Fact::ModelReplied { .. }
+                | Fact::ModelFailed { .. }
+                | Fact::WaitExpired { .. }
                 | Fact::Paused { .. }
                 | Fact::Resumed { .. }
-                | Fact::CancelRequested { .. }
-                | Fact::RunFinished(_) => false,
+                | Fact::CancelRequested { .. } => false,
             },
             (Some(FinalStatus::Cancelled), _) => false,
         };
@@ -258,13 +265,19 @@ impl Audit {
             Fact::RequestDecided { request, decision, by, digest } => {
                 self.decided(*request, decision, by, digest.as_ref(), entry.at)
             }
+            Fact::WaitExpired { requests } => requests.iter().try_for_each(|key| self.wait_expired(*key, entry.at)),
+            Fact::Reopened {} => self.reopened(),
             Fact::RequestExpired { requests } => requests.iter().try_for_each(|key| {
                 let (call, windows) = self.take_request(*key)?;
-                self.call(call)?.settle();
+                let index = self.index;
+                self.call(call)?.settle(index);
                 ensure(entry.at > windows.decide_by, "I6", &format!("{key} expires while it can be decided"))
             }),
-            Fact::MessageAdded { .. } => {
+            Fact::MessageAdded { supersedes, .. } => {
                 self.ended = None;
+                if *supersedes {
+                    self.superseded()?;
+                }
                 ensure(!self.cancelled, "B8", "a message to a cancelled run")
             }
             Fact::ModeChanged { mode, calls, .. } => {
@@ -304,7 +317,7 @@ impl Audit {
         plans: &[Plan],
         by: Option<&DriverId>,
     ) -> Checked {
-        let open = self.calls.iter().find(|(_, call)| !call.settled).map(|(key, _)| *key);
+        let open = self.calls.iter().find(|(_, call)| call.is_awaited()).map(|(key, _)| *key);
         let least = std::mem::replace(&mut self.seen, self.index + 1);
         let blocks = content.iter().filter_map(|block| match block {
             ReplyBlock::ToolCall { name, arguments, .. } => Some((name, arguments)),
@@ -319,7 +332,8 @@ impl Audit {
                 plan::call_digest(owner, &self.id, name, &arguments).ok()
             });
             let key = CallKey::new(self.index, ordinal);
-            self.calls.insert(key, CallBook::new(name, replay, digest, plan));
+            self.calls.insert(key, CallBook::new(name, replay, digest, plan, self.index));
+            self.recognised(key, plan, seen)?;
             if *plan == Plan::Start {
                 ensure(!self.paused && !self.cancelled, "B8", "a call starts while the run is paused or cancelled")?;
                 self.call(key)?.announce(1, by)?;
@@ -350,7 +364,9 @@ impl Audit {
     fn verdict(&self, tool: &str, plan: &Plan) -> Checked {
         let refused = self.definition.tool(tool).map(|tool| policy::authorize(tool, self.mode).verdict);
         let runs = match plan {
-            Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question => true,
+            Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question | Plan::Joins { .. } | Plan::Known { .. } => {
+                true
+            }
             Plan::Deny { .. } | Plan::Invalid { .. } => false,
         };
         ensure(
@@ -363,8 +379,10 @@ impl Audit {
     fn finished(&mut self, status: FinalStatus) -> Checked {
         self.holder = None;
         self.ended = Some(status);
-        let open = self.calls.values().any(|call| !call.settled);
-        self.close_all();
+        let open = self.calls.values().any(CallBook::is_awaited);
+        if status != FinalStatus::Completed {
+            self.close_all();
+        }
         let runs = self.calls.values().any(|call| call.runs);
         ensure(!runs, "I3", "the run ends while a call runs")?;
         match status {

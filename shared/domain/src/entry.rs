@@ -217,6 +217,10 @@ pub enum Fact {
         /// When to try again; none: the run fails.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Millis>,
+        /// Time since this model was first asked for this reply, in milliseconds: all attempts and
+        /// all pauses between them.
+        #[serde(default)]
+        waited_ms: u64,
         /// Place in the agent's list of the model to try next.
         next_model: u32,
     },
@@ -255,6 +259,12 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
     },
+    /// The conversation goes on without waiting any longer for these requests, which can still be
+    /// decided.
+    WaitExpired {
+        /// Which requests.
+        requests: Vec<RequestKey>,
+    },
     /// Nobody decided in time.
     RequestExpired {
         /// Which requests.
@@ -266,6 +276,9 @@ pub enum Fact {
         by: Principal,
         /// What.
         content: Vec<Content>,
+        /// Whether it takes the place of the decisions that the conversation waited for.
+        #[serde(default, skip_serializing_if = "is_false")]
+        supersedes: bool,
     },
     /// Somebody changed the mode.
     ModeChanged {
@@ -295,6 +308,8 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The run had completed, and goes on because the agent must be told of a late decision.
+    Reopened {},
     /// The run ended.
     RunFinished(Outcome),
 }
@@ -321,12 +336,14 @@ impl Fact {
             Self::CallFinished { .. } => "CallFinished",
             Self::Suspended { .. } => "Suspended",
             Self::RequestDecided { .. } => "RequestDecided",
+            Self::WaitExpired { .. } => "WaitExpired",
             Self::RequestExpired { .. } => "RequestExpired",
             Self::MessageAdded { .. } => "MessageAdded",
             Self::ModeChanged { .. } => "ModeChanged",
             Self::Paused { .. } => "Paused",
             Self::Resumed { .. } => "Resumed",
             Self::CancelRequested { .. } => "CancelRequested",
+            Self::Reopened {} => "Reopened",
             Self::RunFinished(_) => "RunFinished",
         }
     }
@@ -373,6 +390,7 @@ mod tests {
                 result: CallResult::Returned { content: vec![Content::text("é\n}")], is_error: false },
             },
             Fact::CancelRequested { by, reason: None },
+            Fact::Reopened {},
             Fact::RunFinished(Outcome {
                 status: FinalStatus::Failed,
                 why: "x".into(),

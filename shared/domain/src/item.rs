@@ -15,7 +15,7 @@ use crate::{
     json,
     message::{Content, Usage},
     next::{Next, next},
-    run::{Run, Status},
+    run::{Repeats, Run, Status},
 };
 
 /// How long after a driver's deadline another may take its run, in milliseconds: what the clocks of
@@ -58,6 +58,9 @@ pub struct RunItem {
     pub usage: Usage,
     /// Requests that wait.
     pub pending: u32,
+    /// How often the agent asked for the same thing again.
+    #[serde(default)]
+    pub repeats: Repeats,
     /// Index of the last reply's entry, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reply: Option<u32>,
@@ -89,6 +92,7 @@ impl RunItem {
             turns: u32::try_from(run.turns.len()).unwrap_or(u32::MAX),
             usage: run.usage,
             pending: u32::try_from(run.pending().count()).unwrap_or(u32::MAX),
+            repeats: run.repeats,
             last_reply: run.turns.last().map(|turn| turn.index),
             outcome: run.outcome.clone(),
             wakes: 0,
@@ -99,27 +103,32 @@ impl RunItem {
 /// Where the run stands at `now`, and when somebody must look at it.
 #[must_use]
 pub fn standing(run: &Run, now: Millis) -> (Status, Option<Millis>) {
-    if let Some(outcome) = &run.outcome {
-        let status = match outcome.status {
-            FinalStatus::Completed => Status::Completed,
-            FinalStatus::Failed => Status::Failed,
-            FinalStatus::Cancelled => Status::Cancelled,
-        };
-        return (status, None);
-    }
+    // The end stays the end for whoever looks, also while something runs that was approved late.
+    let ended = run.outcome.as_ref().map(|outcome| match outcome.status {
+        FinalStatus::Completed => Status::Completed,
+        FinalStatus::Failed => Status::Failed,
+        FinalStatus::Cancelled => Status::Cancelled,
+    });
     if let Some(driver) = &run.driver {
-        return (Status::Running, Some(driver.until.plus(TAKEOVER_MARGIN_MS)));
+        return (ended.unwrap_or(Status::Running), Some(driver.until.plus(TAKEOVER_MARGIN_MS)));
     }
     let next = next(run, now);
     let due_at = match &next {
         Next::Rest { open, until } if open.is_empty() => *until,
-        Next::Rest { .. } | Next::Dispatch(_) | Next::Await | Next::CallModel | Next::Expire(_) | Next::Finish(_) => {
-            Some(now)
-        }
+        Next::Rest { .. }
+        | Next::Dispatch(_)
+        | Next::Await
+        | Next::CallModel
+        | Next::Expire(_)
+        | Next::StopWaiting(_)
+        | Next::Reopen
+        | Next::Finish(_) => Some(now),
     };
-    let status = if run.paused && run.cancel.is_none() {
+    let status = if let Some(ended) = ended {
+        ended
+    } else if run.paused && run.cancel.is_none() {
         Status::Paused
-    } else if !next.is_work() && run.pending().next().is_some() {
+    } else if !next.is_work() && run.waits_for_person() {
         Status::Waiting
     } else {
         Status::Queued

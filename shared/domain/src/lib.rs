@@ -28,6 +28,7 @@ pub mod record;
 pub mod request;
 pub mod retry;
 pub mod run;
+mod same;
 pub mod transcript;
 pub mod windows;
 

@@ -4,12 +4,13 @@
 //! the engine performs the answer, appends what happened, and asks again.
 
 use crate::{
+    agent::LateDecision,
     entry::{FinalStatus, Opened, Outcome},
     ids::{CallKey, Millis, RequestKey},
     message::StopReason,
     plan::MAX_RUNNING,
     request::{DecisionKind, RequestKind},
-    run::{AskWhy, CallState, Run},
+    run::{AskWhy, CallState, OpenedRequest, Run},
     windows::Windows,
 };
 
@@ -37,6 +38,10 @@ pub enum Next {
     CallModel,
     /// These requests can no longer be decided: say so.
     Expire(Vec<RequestKey>),
+    /// The conversation has waited long enough for these requests: say that it goes on.
+    StopWaiting(Vec<RequestKey>),
+    /// The run had completed, and the agent must be told of a late decision.
+    Reopen,
     /// The run is over.
     Finish(Outcome),
     /// All that is left now is to wait: for a decision, a message, a timer, or nothing at all.
@@ -54,7 +59,13 @@ impl Next {
     pub fn is_work(&self) -> bool {
         match self {
             Self::Rest { open, .. } => !open.is_empty(),
-            Self::Dispatch(_) | Self::Await | Self::CallModel | Self::Expire(_) | Self::Finish(_) => true,
+            Self::Dispatch(_)
+            | Self::Await
+            | Self::CallModel
+            | Self::Expire(_)
+            | Self::StopWaiting(_)
+            | Self::Reopen
+            | Self::Finish(_) => true,
         }
     }
 }
@@ -62,7 +73,7 @@ impl Next {
 /// What `run` does next at `now`.
 #[must_use]
 pub fn next(run: &Run, now: Millis) -> Next {
-    if run.outcome.is_some() {
+    if run.is_over() {
         return Next::Rest { open: Vec::new(), until: None };
     }
     let running = run.open_calls().filter(|call| matches!(call.state, CallState::Running { .. })).count();
@@ -73,15 +84,21 @@ pub fn next(run: &Run, now: Millis) -> Next {
         let (by, why) = (Some(cancel.by.clone()), cancel.why.clone());
         return Next::Finish(Outcome { status: FinalStatus::Cancelled, why, by, unknown_calls: unknown_calls(run) });
     }
-    let late: Vec<_> =
-        run.pending().filter(|(_, request)| !request.windows.is_decidable(now)).map(|(key, _)| key).collect();
+    let pending = |over: &dyn Fn(&OpenedRequest) -> bool| -> Vec<_> {
+        run.pending().filter(|(_, request)| over(request)).map(|(key, _)| key).collect()
+    };
+    let late = pending(&|request| !request.windows.is_decidable(now));
     if !late.is_empty() {
         return Next::Expire(late);
+    }
+    let waited = pending(&|request| !request.moved_on && !request.windows.is_waiting(now));
+    if !waited.is_empty() {
+        return Next::StopWaiting(waited);
     }
     if let Some(why) = crash_loop(run, now) {
         return fail(run, why);
     }
-    let timer = run.pending().map(|(_, request)| request.windows.expires_at()).min();
+    let timer = run.pending().map(|(_, request)| request.times_out_at()).min();
     if let Some(at) = run.deaths.retry_at().filter(|at| run.driver.is_none() && now < *at) {
         return Next::Rest { open: Vec::new(), until: Some(timer.map_or(at, |timer| timer.min(at))) };
     }
@@ -97,13 +114,29 @@ pub fn next(run: &Run, now: Millis) -> Next {
         return Next::Await;
     }
     let open = to_open(run, now);
-    if !open.is_empty() || timer.is_some() {
+    if !open.is_empty() || run.awaited_calls().next().is_some() {
         return Next::Rest { open, until: timer };
     }
-    conversation(run, now)
+    match (conversation(run, now), &run.outcome) {
+        // What was asked before the conversation went on has its own timer.
+        (Next::Rest { open, until }, _) => Next::Rest { open, until: until.into_iter().chain(timer).min() },
+        (_, Some(_)) if !must_tell(run, now) => Next::Rest { open: Vec::new(), until: timer },
+        (_, Some(_)) => Next::Reopen,
+        (next, None) => next,
+    }
 }
 
-/// No call is open: the model's turn, or the end.
+/// Whether the agent is to be woken for a late decision that it does not know of. A run that has
+/// reached a ceiling is not: that would turn a good end into a failure.
+fn must_tell(run: &Run, now: Millis) -> bool {
+    let seen = run.turns.last().map_or(0, |turn| turn.seen);
+    let untold = run.messages.iter().filter(|message| message.index >= seen).filter_map(|message| message.late);
+    run.definition.late_decision == LateDecision::Wake
+        && untold.into_iter().any(|late| late.decided)
+        && exhausted(run, now).is_none()
+}
+
+/// No call is awaited: the model's turn, or the end.
 fn conversation(run: &Run, now: Millis) -> Next {
     if let Some(why) = &run.trouble.gave_up {
         return fail(run, format!("the model call failed: {why}"));
@@ -111,8 +144,8 @@ fn conversation(run: &Run, now: Millis) -> Next {
     let replied = match run.turns.last() {
         None => false,
         Some(turn) => {
-            let unseen = run.messages.iter().any(|message| message.index >= turn.seen);
-            turn.calls.is_empty() && !unseen && turn.stop != StopReason::Pause
+            let spoken = run.messages.iter().any(|message| message.late.is_none() && message.index >= turn.seen);
+            turn.calls.is_empty() && !spoken && turn.stop != StopReason::Pause && !must_tell(run, now)
         }
     };
     if let (true, Some(turn)) = (replied, run.turns.last()) {

@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Definition, Mode, Target, ToolDef},
+    agent::{Mode, Target, ToolDef},
     builtin::Builtin,
     entry::Replanned,
-    ids::{Digest, Principal, RunId},
+    ids::{CallKey, Digest, Principal, RunId},
     json::{self, CanonicalError},
     message::{ReplyBlock, StopReason},
     policy::{self, Verdict},
     run::{AskWhy, CallState, Run},
+    same,
 };
 
 /// Largest arguments of a call, in bytes of canonical text.
@@ -47,6 +48,17 @@ pub enum Plan {
     Invalid {
         /// What is wrong with it.
         problem: String,
+    },
+    /// The same call waits or runs beside the conversation, which went on without it: nothing new.
+    Joins {
+        /// Which.
+        call: CallKey,
+    },
+    /// The same call has an ending that the model did not know of, or a result that may be used
+    /// again: that is its result.
+    Known {
+        /// Which.
+        call: CallKey,
     },
 }
 
@@ -144,12 +156,19 @@ pub trait Circumstances {
     fn fits(&self, tool: &ToolDef) -> bool;
 }
 
-/// Plans the calls of a reply that stopped for this reason, in order.
+/// Plans the calls of a reply that stopped for this reason, in order. Its prompt contained `seen`
+/// entries.
 #[must_use]
-pub fn plan_reply(run: &Run, content: &[ReplyBlock], stop: &StopReason, outside: &dyn Circumstances) -> Vec<Plan> {
+pub fn plan_reply(
+    run: &Run,
+    content: &[ReplyBlock],
+    stop: &StopReason,
+    seen: u32,
+    outside: &dyn Circumstances,
+) -> Vec<Plan> {
     let may_start = !run.paused && run.cancel.is_none();
     let mut started = 0;
-    let mut plans = Vec::new();
+    let mut plans: Vec<Plan> = Vec::new();
     for (i, block) in content.iter().enumerate() {
         let (name, raw) = match block {
             ReplyBlock::ToolCall { name, arguments, .. } => (name, arguments),
@@ -157,7 +176,7 @@ pub fn plan_reply(run: &Run, content: &[ReplyBlock], stop: &StopReason, outside:
         };
         let plan = match incomplete(stop, i + 1 == content.len()) {
             Some(problem) => Plan::Invalid { problem },
-            None => plan_call(&run.definition, run.mode, name, raw, outside),
+            None => plan_call(run, name, raw, seen, &plans, outside),
         };
         plans.push(match (&plan, run.definition.tool(name)) {
             (Plan::Allow, Some(tool)) if may_start && started < MAX_RUNNING && outside.fits(tool) => {
@@ -184,7 +203,8 @@ fn incomplete(stop: &StopReason, is_last: bool) -> Option<String> {
     }
 }
 
-fn plan_call(definition: &Definition, mode: Mode, name: &str, raw: &str, outside: &dyn Circumstances) -> Plan {
+fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outside: &dyn Circumstances) -> Plan {
+    let (definition, mode) = (&run.definition, run.mode);
     let Some(tool) = definition.tool(name) else {
         let names = definition.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = json::cut(name, 80);
@@ -195,13 +215,29 @@ fn plan_call(definition: &Definition, mode: Mode, name: &str, raw: &str, outside
         Ok(value) => value,
         Err(problem) => return Plan::Invalid { problem },
     };
-    if tool.target == Target::Builtin(Builtin::AskUser) {
-        return match Question::read(&value) {
-            Ok(_) => judge(tool, mode, Plan::Question),
-            Err(problem) => Plan::Invalid { problem },
-        };
+    let allowed = if tool.target == Target::Builtin(Builtin::AskUser) {
+        match Question::read(&value) {
+            Ok(_) => Plan::Question,
+            Err(problem) => return Plan::Invalid { problem },
+        }
+    } else {
+        Plan::Allow
+    };
+    let plan = judge(tool, mode, allowed);
+    if let Plan::Deny { .. } = plan {
+        return plan;
     }
-    judge(tool, mode, Plan::Allow)
+    let taken = earlier.iter().filter_map(|plan| match plan {
+        Plan::Known { call } => Some(*call),
+        Plan::Start
+        | Plan::Allow
+        | Plan::Ask { .. }
+        | Plan::Question
+        | Plan::Deny { .. }
+        | Plan::Invalid { .. }
+        | Plan::Joins { .. } => None,
+    });
+    same::recognise(run, tool, &value, seen, &taken.collect::<Vec<_>>()).unwrap_or(plan)
 }
 
 /// The plan of a valid call: `allowed` if policy allows it. A question asks in any case, so policy

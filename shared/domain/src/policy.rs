@@ -80,6 +80,7 @@ mod tests {
             kind,
             permission,
             replay: Replay::Manual,
+            reuse_result: false,
             timeout_ms: 1,
             input_schema: serde_json::json!({}),
             target: Target::Http { url: "http://x".into() },

@@ -12,7 +12,8 @@ use crate::{
     ids::{CallKey, Digest, Millis, Principal, RequestId, RequestKey},
     json,
     plan::{self, Question},
-    run::{AskWhy, Call, CallState, Run},
+    run::{AskWhy, Call, CallState, Repeats, Run},
+    same,
     windows::Windows,
 };
 
@@ -93,7 +94,7 @@ pub enum RequestStatus {
     Decided,
     /// Nobody decided it in time.
     Expired,
-    /// Its run ended first.
+    /// It was withdrawn: its run ended, its call did answer after all, or a message took its place.
     Cancelled,
 }
 
@@ -154,6 +155,9 @@ pub struct Request {
     pub reasons: Vec<String>,
     /// The agents through which it comes, outermost first.
     pub agents: Vec<String>,
+    /// How often the agent asked for the same before.
+    #[serde(default)]
+    pub repeats: Repeats,
     /// When it was opened.
     pub opened_at: Millis,
     /// Until when.
@@ -190,6 +194,7 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         decisions: opened.decisions.clone(),
         reasons: reasons(call),
         agents: vec![run.agent.clone()],
+        repeats: same::repeats(run, call),
         opened_at: at,
         windows: opened.windows,
         decision: None,

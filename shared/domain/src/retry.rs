@@ -57,9 +57,10 @@ const LONGEST_WAIT_MS: u64 = 15 * 60 * 1000;
 const LONGEST_LAST_WAIT_MS: u64 = 24 * 3600 * 1000;
 
 /// The entry that records `failure` of the model call that `run` was about to make, and says what
-/// comes next: the same model after a wait, the next one at once, or the end.
+/// comes next: the same model after a wait, the next one at once, or the end. The attempt was begun
+/// at `began`. A model is not tried again if its time for a reply would be over by then.
 #[must_use]
-pub fn after(run: &Run, failure: &Failure, now: Millis) -> Fact {
+pub fn after(run: &Run, failure: &Failure, began: Millis, now: Millis) -> Fact {
     let attempt = run.trouble.attempts + 1;
     let current = run.trouble.model;
     let exponent = run.trouble.attempts.min(8);
@@ -67,7 +68,10 @@ pub fn after(run: &Run, failure: &Failure, now: Millis) -> Fact {
     let wait = failure.retry_after_ms.unwrap_or(0).max(backoff);
     let has_next = (current as usize + 1) < run.definition.models.len();
     let longest = if has_next { LONGEST_WAIT_MS } else { LONGEST_LAST_WAIT_MS };
-    let again = failure.class.is_retryable() && attempt < ATTEMPTS && wait <= longest;
+    let since = run.trouble.since.unwrap_or(began);
+    let waited_ms = now.since(since);
+    let in_time = waited_ms.saturating_add(wait) <= run.definition.reply_within_ms;
+    let again = failure.class.is_retryable() && attempt < ATTEMPTS && wait <= longest && in_time;
     let (retry_at, next_model) = match (again, has_next) {
         (true, _) => (Some(now.plus(wait)), current),
         (false, true) => (Some(now), current + 1),
@@ -79,6 +83,7 @@ pub fn after(run: &Run, failure: &Failure, now: Millis) -> Fact {
         message: json::cut(&failure.message, 2_000).to_owned(),
         attempt,
         retry_at,
+        waited_ms,
         next_model,
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     agent::{Definition, Mode},
-    entry::{CallResult, Outcome},
+    entry::{CallResult, FinalStatus, Outcome},
     ids::{CallKey, Digest, DriverId, Millis, Principal, RequestKey, RunId},
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
     plan,
@@ -43,10 +43,14 @@ pub struct Run {
     pub len: u32,
     /// The model's replies and what became of their calls.
     pub turns: Vec<Turn>,
-    /// What people said, the input first.
+    /// What people said, the input first, and what came late, in the order of the journal.
     pub messages: Vec<UserMessage>,
     /// All requests ever opened.
     pub requests: BTreeMap<RequestKey, OpenedRequest>,
+    /// Calls that the conversation went on without and that have no ending yet.
+    pub moved_on: BTreeSet<CallKey>,
+    /// How often the agent asked for the same thing again.
+    pub repeats: Repeats,
     /// The driver that holds the run, if one does.
     pub driver: Option<Driver>,
     /// Whether it is paused.
@@ -99,6 +103,9 @@ pub struct Call {
     pub attempts: u32,
     /// Whether a person said that it may run.
     pub approved: bool,
+    /// The request that the conversation stopped waiting for, if it did. The call's result is then
+    /// "pending, not confirmed" for ever; its ending reaches the model as a message.
+    pub moved_on: Option<RequestKey>,
     /// Where it stands.
     pub state: CallState,
 }
@@ -195,6 +202,13 @@ pub enum Ending {
         /// Why the last one did.
         why: String,
     },
+    /// The same call waits already, and this one adds nothing to it.
+    Joined {
+        /// The request of the one that waits.
+        request: RequestKey,
+    },
+    /// A person sent a message instead of deciding.
+    Superseded,
     /// The run was cancelled first.
     Cancelled,
 }
@@ -213,18 +227,40 @@ impl Ending {
             | Self::Answered { .. }
             | Self::Expired { .. }
             | Self::Settled { .. }
+            | Self::Joined { .. }
+            | Self::Superseded
             | Self::Cancelled => false,
         }
     }
 }
 
-/// What a person said.
+/// What the model is told between its replies, apart from results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UserMessage {
     /// The index of its entry.
     pub index: u32,
-    /// What they said.
+    /// What it says.
     pub content: Vec<Content>,
+    /// The call whose late ending it tells of; none: a person said it.
+    pub late: Option<Late>,
+}
+
+/// The ending of a call that the conversation went on without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Late {
+    /// The call.
+    pub call: CallKey,
+    /// Whether it came of a decision, so that the agent is woken for it where it is to be.
+    pub decided: bool,
+}
+
+/// How often an agent asked for the same thing again (E10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, serde::Deserialize)]
+pub struct Repeats {
+    /// While the request for it was still open.
+    pub while_pending: u32,
+    /// After it was declined or had expired.
+    pub after_refusal: u32,
 }
 
 /// A request that was opened.
@@ -238,6 +274,16 @@ pub struct OpenedRequest {
     pub windows: Windows,
     /// Where it stands.
     pub status: RequestStatus,
+    /// Whether the conversation went on without it.
+    pub moved_on: bool,
+}
+
+impl OpenedRequest {
+    /// The next moment at which its time is over: that of the conversation, or its own.
+    #[must_use]
+    pub fn times_out_at(&self) -> Millis {
+        if self.moved_on { self.windows.expires_at() } else { self.windows.stops_waiting_at() }
+    }
 }
 
 /// The driver that holds a run.
@@ -267,6 +313,8 @@ pub struct Trouble {
     pub attempts: u32,
     /// Place of the current model in the agent's list.
     pub model: u32,
+    /// When the current model was first asked for this reply, once that has failed.
+    pub since: Option<Millis>,
     /// When the call can be tried again.
     pub retry_at: Option<Millis>,
     /// Why it can't, if it can't.
@@ -328,9 +376,41 @@ impl Run {
         self.turns.iter().flat_map(|turn| &turn.calls)
     }
 
-    /// The calls that can still have something to come: those of the last turn.
+    /// The calls that can still have something to come: those that the conversation went on without,
+    /// and those of the last turn.
     pub fn open_calls(&self) -> impl Iterator<Item = &Call> {
-        self.turns.last().into_iter().flat_map(|turn| &turn.calls)
+        let last = self.turns.last();
+        let earlier = self.moved_on.iter().filter(move |key| last.is_none_or(|turn| turn.index != key.entry));
+        earlier.filter_map(|key| self.call(*key)).chain(last.into_iter().flat_map(|turn| &turn.calls))
+    }
+
+    /// The calls that the conversation waits for.
+    pub fn awaited_calls(&self) -> impl Iterator<Item = &Call> {
+        let last = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        last.filter(|call| call.moved_on.is_none() && !matches!(call.state, CallState::Done(_)))
+    }
+
+    /// Whether the conversation waits for a person and for nothing else.
+    #[must_use]
+    pub fn waits_for_person(&self) -> bool {
+        let mut awaited = self.awaited_calls().peekable();
+        awaited.peek().is_some()
+            && awaited.all(|call| match call.state {
+                CallState::Asking(_) | CallState::Pending { .. } | CallState::Unknown { .. } => true,
+                CallState::Ready | CallState::Running { .. } | CallState::Done(_) => false,
+            })
+    }
+
+    /// Whether it ended in a way that lets nothing run or be decided any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.outcome.is_some() && !self.has_completed()
+    }
+
+    /// Whether it ended well: then what the conversation went on without can still be decided and run.
+    #[must_use]
+    pub fn has_completed(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.status == FinalStatus::Completed)
     }
 
     /// Requests that wait, with their keys.
@@ -389,20 +469,22 @@ impl Call {
 
     /// Whether this result of this attempt is still news: it is the latest attempt, and nothing and
     /// nobody has settled the call since. A late writer is fenced by this (case 37). One that comes
-    /// after a person said "retry" and before the next attempt is announced spares the repetition. That the outcome
-    /// is not known is news only while the call runs: later it is known to be unknown, or decided. So it is with a
-    /// further attempt that was not sent, which leaves unknown what the one before it did.
+    /// after a person said "retry" and before the next attempt is announced spares the repetition, if it
+    /// is an answer. That the outcome is not known is news only while the call runs: later it is known
+    /// to be unknown, or decided.
     #[must_use]
     pub fn takes(&self, attempt: u32, result: &CallResult) -> bool {
-        let says_something = match result {
-            CallResult::Returned { .. } => true,
-            CallResult::NotSent { .. } => attempt == 1,
-            CallResult::Unknown { .. } => false,
+        let (answers, settles) = match result {
+            CallResult::Returned { .. } => (true, true),
+            // An earlier attempt may have reached the tool.
+            CallResult::NotSent { .. } => (false, attempt == 1),
+            CallResult::Unknown { .. } => (false, false),
         };
         let news = match &self.state {
             CallState::Running { .. } => true,
-            CallState::Unknown { .. } | CallState::Ready => says_something,
-            CallState::Pending { .. } => says_something && self.attempts > 0,
+            CallState::Ready => answers,
+            CallState::Unknown { .. } => settles,
+            CallState::Pending { .. } => settles && self.attempts > 0,
             CallState::Asking(_) | CallState::Done(_) => false,
         };
         attempt > 0 && attempt == self.attempts && news

@@ -9,9 +9,9 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
     agent::ToolDef,
-    ids::CallKey,
+    ids::{CallKey, RequestId, RequestKey},
     message::{Content, ModelRef, ReplyBlock},
-    request::RequestKind,
+    request::{RequestKind, summary},
     run::{Call, CallState, Ending, Run, Turn},
 };
 
@@ -52,7 +52,7 @@ pub enum UserBlock<'a> {
         /// Whether it is a failure.
         is_error: bool,
     },
-    /// What a person said, never blank.
+    /// What a person said, or how a call ended that the conversation went on without; never blank.
     Said(&'a Content),
 }
 
@@ -88,7 +88,7 @@ pub fn prompt(run: &Run) -> Prompt<'_> {
             messages.push(Message::User(std::mem::take(&mut user)));
         }
         messages.push(Message::Assistant { model: &turn.model, blocks });
-        user.extend(turn.calls.iter().map(result));
+        user.extend(turn.calls.iter().map(|call| result(run, call)));
     }
     for message in said {
         user.extend(message.content.iter().filter(|content| !content.is_blank()).map(UserBlock::Said));
@@ -114,8 +114,14 @@ fn assistant(turn: &Turn) -> Vec<AssistantBlock<'_>> {
 /// What stands for a result that says nothing (case 47).
 const NO_OUTPUT: &str = "(no output)";
 
-fn result(call: &Call) -> UserBlock<'_> {
+fn result<'a>(run: &'a Run, call: &'a Call) -> UserBlock<'a> {
     let (content, is_error) = match &call.state {
+        // Whatever became of it later, this is what the model was told here, and is told again.
+        _ if call.moved_on.is_some() => (vec![text(pending(run, call.moved_on))], true),
+        CallState::Done(Ending::Joined { request }) => {
+            let line = format!("{} You asked for the same before: do not ask again.", pending(run, Some(*request)));
+            (vec![text(line)], true)
+        }
         CallState::Done(ending) => ending_content(ending),
         // `next` asks no model while a call is open, so nobody reads this; it names the truth anyway.
         CallState::Ready
@@ -125,6 +131,37 @@ fn result(call: &Call) -> UserBlock<'_> {
         | CallState::Unknown { .. } => (vec![text("This call has no result yet.".to_owned())], true),
     };
     UserBlock::Result { id: &call.wire_id, content, is_error }
+}
+
+/// What a model reads of a call that the conversation went on without (E6).
+fn pending(run: &Run, request: Option<RequestKey>) -> String {
+    let kind = request.and_then(|key| run.requests.get(&key)).map(|request| request.kind);
+    let what = match kind {
+        Some(RequestKind::Question) => "nobody has answered this question yet",
+        Some(RequestKind::Uncertain) => {
+            "it is not known whether this call has run, and the person who was asked has not said yet"
+        }
+        Some(RequestKind::Approval | RequestKind::Budget | RequestKind::External) | None => {
+            "this call has not run, and nobody has said yet whether it may"
+        }
+    };
+    let request = request.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
+    format!(
+        "Pending, not confirmed: {what} (run {}, request {request}). Go on without it; you will be told if that changes.",
+        run.id
+    )
+}
+
+/// The message that tells a model how a call ended that it went on without (E7): which request and
+/// call, that it is news, and then what any other result says.
+pub(crate) fn late(run: &Run, call: &Call) -> Vec<Content> {
+    let CallState::Done(ending) = &call.state else { return Vec::new() };
+    let request = call.moved_on.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
+    let made = call.arguments(run).map_or_else(|_| call.tool.clone(), |value| summary(&call.tool, &value));
+    let (content, is_error) = ending_content(ending);
+    let failed = if is_error && matches!(ending, Ending::Returned { .. }) { " It failed." } else { "" };
+    let head = format!("News of request {request}, which was pending before: {made}.{failed} Its result now:");
+    std::iter::once(Content::Text { text: head }).chain(content.into_iter().map(Cow::into_owned)).collect()
 }
 
 fn text<'a>(text: String) -> Cow<'a, Content> {
@@ -165,6 +202,8 @@ fn ending_content(ending: &Ending) -> (Vec<Cow<'_, Content>>, bool) {
         }
         Ending::Abandoned => "Outcome unknown: the call may have run; a person chose to leave it.".to_owned(),
         Ending::GaveUp { why } => format!("Outcome unknown after the last attempt: {why}."),
+        Ending::Joined { .. } => "Pending, not confirmed: the same call waits already.".to_owned(),
+        Ending::Superseded => "Not run: the person sent a message instead of deciding.".to_owned(),
         Ending::Cancelled => "Not run: the run was cancelled.".to_owned(),
     };
     (vec![text(line)], true)

@@ -2,11 +2,15 @@
 //!
 //! Both edges are computed once, when the request is opened, and stored. The two predicates here
 //! are the only readers of them (E1), inclusive at the edge; the condition in the deciding write
-//! says the same `decide_by >= now`.
+//! says the same `decide_by >= now`. Where the end of the wait denies, both edges are one, so that
+//! nothing can be decided that was already refused.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{agent::Definition, ids::Millis};
+use crate::{
+    agent::{Definition, OnWaitExpired},
+    ids::Millis,
+};
 
 /// The edges of both windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,8 +25,13 @@ impl Windows {
     /// The windows of a request of this agent opened at `now`.
     #[must_use]
     pub fn open(definition: &Definition, now: Millis) -> Self {
-        let decide_by = now.plus(definition.decide_within_ms);
-        Self { wait_until: now.plus(definition.wait_ms).min(decide_by), decide_by }
+        let life = now.plus(definition.decide_within_ms);
+        let wait_until = now.plus(definition.wait_ms).min(life);
+        let decide_by = match definition.on_wait_expired {
+            OnWaitExpired::MoveOn => life,
+            OnWaitExpired::Deny => wait_until,
+        };
+        Self { wait_until, decide_by }
     }
 
     /// Whether the conversation still waits at `now`.
@@ -42,6 +51,12 @@ impl Windows {
     pub fn expires_at(&self) -> Millis {
         self.decide_by.plus(1)
     }
+
+    /// The first moment at which the conversation no longer waits. Not after [`Self::expires_at`].
+    #[must_use]
+    pub fn stops_waiting_at(&self) -> Millis {
+        self.wait_until.plus(1)
+    }
 }
 
 #[cfg(test)]
@@ -54,5 +69,6 @@ mod tests {
         assert!(windows.is_waiting(Millis(10)) && !windows.is_waiting(Millis(11)));
         assert!(windows.is_decidable(Millis(20)) && !windows.is_decidable(Millis(21)));
         assert!(!windows.is_decidable(windows.expires_at()));
+        assert!(!windows.is_waiting(windows.stops_waiting_at()));
     }
 }

@@ -35,6 +35,7 @@ fn request(kind: RequestKind, question: Option<Value>) -> Request {
         decisions: DecisionKind::offered(kind),
         reasons: vec![],
         agents: vec![],
+        repeats: dormouse_domain::run::Repeats::default(),
         opened_at: Millis(0),
         windows: Windows { wait_until: Millis(100), decide_by: Millis(100) },
         decision: None,
@@ -204,7 +205,7 @@ fn plans(run: &Run, calls: &[(&str, &str)], fits: bool) -> Vec<Plan> {
         arguments: (*arguments).into(),
         raw: None,
     };
-    plan::plan_reply(run, &calls.iter().map(block).collect::<Vec<_>>(), &StopReason::ToolUse, &Fits(fits))
+    plan::plan_reply(run, &calls.iter().map(block).collect::<Vec<_>>(), &StopReason::ToolUse, run.len, &Fits(fits))
 }
 
 /// I11, case 50: what cannot be read does not run; what is allowed starts if there is time and room.
@@ -256,7 +257,7 @@ fn calls_of_replies_that_did_not_end_well() {
     let text = ReplyBlock::Text { text: "x".into(), raw: None };
     let look = ReplyBlock::ToolCall { id: "x".into(), name: "look".into(), arguments: "{}".into(), raw: None };
     let starts = |content: &[ReplyBlock], stop: StopReason| {
-        let plans = plan::plan_reply(&normal, content, &stop, &Fits(true));
+        let plans = plan::plan_reply(&normal, content, &stop, normal.len, &Fits(true));
         plans.iter().map(|plan| *plan == Plan::Start).collect::<Vec<_>>()
     };
     let two = [look.clone(), look.clone()];

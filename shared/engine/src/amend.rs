@@ -167,12 +167,12 @@ impl Engine {
     /// Sends the wake that `run` wants, with a delay if it wants it later. What is further away than a
     /// message can be delayed is the sweep's.
     pub(crate) async fn wake_when_due(&self, run: &Run, now: Millis) {
-        let (status, due_at) = standing(run, now);
+        let (_, due_at) = standing(run, now);
         let delay_ms = due_at.map(|due_at| due_at.since(now)).filter(|delay_ms| *delay_ms <= LONGEST_DELAY_MS);
-        match (status, delay_ms) {
+        match (&run.driver, delay_ms) {
             // A driver that holds the run sees what was written at its next append (I4).
-            (Status::Running, _) | (_, None) => {}
-            (_, Some(delay_ms)) => self.send_wake(&run.id, delay_ms).await,
+            (Some(_), _) | (_, None) => {}
+            (None, Some(delay_ms)) => self.send_wake(&run.id, delay_ms).await,
         }
     }
 

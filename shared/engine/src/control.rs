@@ -1,7 +1,8 @@
 //! What an owner does to a run from outside: speak, pause, resume, cancel, change the mode.
 
 use dormouse_domain::{
-    Fact, Mode, Principal, Run, RunId, decide::MAX_TEXT_BYTES, entry::FinalStatus, message::Content, plan, run::Status,
+    Fact, Mode, Principal, Run, RunId, agent::OnMessage, decide::MAX_TEXT_BYTES, entry::FinalStatus, message::Content,
+    plan, run::Status,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ pub struct Changed {
 
 impl Engine {
     /// Adds a message. A run that works reads it with its next model call; one that waits, after
-    /// what it waits for; one that ended goes on with it, unless it was cancelled (D12).
+    /// what it waits for, or, where the agent file says so, instead of it; one that ended goes on
+    /// with it, unless it was cancelled (D12).
     ///
     /// # Errors
     /// [`Problem`].
@@ -38,7 +40,9 @@ impl Engine {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run was cancelled, which is final; start a new one".to_owned()));
             }
-            Ok(Fact::MessageAdded { by: by.clone(), content: content.clone() })
+            let supersedes =
+                run.definition.on_message == OnMessage::Supersede && run.driver.is_none() && run.waits_for_person();
+            Ok(Fact::MessageAdded { by: by.clone(), content: content.clone(), supersedes })
         })
         .await
     }

@@ -148,7 +148,13 @@ impl Engine {
         }
         match next(&after, now) {
             Next::Finish(outcome) => Ok(Some(Fact::RunFinished(outcome))),
-            Next::Dispatch(_) | Next::Await | Next::CallModel | Next::Expire(_) | Next::Rest { .. } => Ok(None),
+            Next::Dispatch(_)
+            | Next::Await
+            | Next::CallModel
+            | Next::Expire(_)
+            | Next::StopWaiting(_)
+            | Next::Reopen
+            | Next::Rest { .. } => Ok(None),
         }
     }
 }

@@ -80,7 +80,11 @@ impl Engine {
         let mut swept = Swept::default();
         for shard in 0..self.ports.store.due_shards() {
             let due = self.ports.store.due(shard, horizon, PAGE * PAGES).await?;
-            let lost = due.iter().filter(|due| matches!(due.status, Status::Running | Status::Queued));
+            let lost = due.iter().filter(|due| match due.status {
+                // One that completed is due if something runs or is to run that was approved late.
+                Status::Running | Status::Queued | Status::Completed => true,
+                Status::Waiting | Status::Paused | Status::Failed | Status::Cancelled => false,
+            });
             let held: Vec<_> = lost.map(|due| due.run.clone()).collect();
             let unsent = self.ports.queue.wake_all(&held).await;
             swept.due += u32::try_from(held.len()).unwrap_or(u32::MAX);

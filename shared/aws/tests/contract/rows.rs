@@ -28,6 +28,7 @@ fn definition(system: &str) -> Definition {
         on_wait_expired: OnWaitExpired::MoveOn,
         late_decision: LateDecision::Wake,
         on_message: OnMessage::Queue,
+        reply_within_ms: 3_000,
         limits: Limits { turns: 1, tokens: 1, cost_usd: 1.0, wall_ms: 1 },
         tools: vec![],
     }

@@ -10,7 +10,7 @@ use dormouse_domain::{
     item::RunItem,
     message::{Content, Usage},
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled},
-    run::Status,
+    run::{Repeats, Status},
     windows::Windows,
 };
 use dormouse_engine::ports::{Commit, RequestWrite};
@@ -75,6 +75,7 @@ pub(crate) fn item(run: &RunId, owner: &Principal, updated_at: Millis, due_at: O
             incomplete: false,
         },
         pending: 0,
+        repeats: Repeats { while_pending: 1, after_refusal: 2 },
         last_reply: None,
         outcome: None,
         wakes: 0,
@@ -101,6 +102,7 @@ pub(crate) fn request(run: &RunId, key: RequestKey, inbox: &Principal, opened_at
         decisions: DecisionKind::offered(RequestKind::Approval),
         reasons: vec!["it executes".into()],
         agents: vec!["ops".into()],
+        repeats: Repeats::default(),
         opened_at,
         windows: Windows { wait_until: Millis(NOW.0 + 30_000), decide_by: DECIDE_BY },
         decision: None,

@@ -18,7 +18,7 @@ pub(super) struct CallBook {
     /// The tool's name.
     pub(super) tool: String,
     /// What the tool says of repeating it; manual if there is no such tool.
-    replay: Replay,
+    pub(super) replay: Replay,
     /// Digest of the arguments that run, if they can be read.
     pub(super) digest: Option<Digest>,
     /// The latest plan.
@@ -39,10 +39,16 @@ pub(super) struct CallBook {
     pub(super) waits: Option<RequestKey>,
     /// Whether it has its one result.
     pub(super) settled: bool,
+    /// The entry since which it has.
+    pub(super) settled_at: Option<u32>,
+    /// Whether the conversation went on without it.
+    pub(super) moved_on: bool,
+    /// Whether its ending was handed to the same call, made again.
+    pub(super) handed_on: bool,
 }
 
 impl CallBook {
-    pub(super) fn new(tool: &str, replay: Replay, digest: Option<Digest>, plan: &Plan) -> Self {
+    pub(super) fn new(tool: &str, replay: Replay, digest: Option<Digest>, plan: &Plan, index: u32) -> Self {
         Self {
             tool: tool.to_owned(),
             replay,
@@ -56,7 +62,20 @@ impl CallBook {
             retried_at: None,
             waits: None,
             settled: refuses(plan),
+            settled_at: refuses(plan).then_some(index),
+            moved_on: false,
+            handed_on: false,
         }
+    }
+
+    /// Whether the conversation waits for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.settled && !self.moved_on
+    }
+
+    /// Whether it runs, or may without anybody being asked.
+    pub(super) fn goes_on(&self) -> bool {
+        self.runs || (self.may_run() && self.waits.is_none() && !(self.is_lost() && self.needs_person()))
     }
 
     /// Whether its latest verdict is Allow, or a person said yes (I7).
@@ -125,8 +144,8 @@ impl CallBook {
             CallResult::Unknown { .. } => false,
         };
         if says_something {
-            (self.settled, self.runs) = (true, false);
-            return Ok(self.waits.take());
+            self.runs = false;
+            return Ok(self.settle(index));
         }
         if !self.runs {
             return broken("I3", &format!("attempt {attempt} is lost a second time"));
@@ -142,7 +161,9 @@ impl CallBook {
         }
         self.runs = false;
         self.lost_at = Some(index);
-        self.settled |= self.replay == Replay::Safe && self.attempts >= ATTEMPTS;
+        if self.replay == Replay::Safe && self.attempts >= ATTEMPTS {
+            self.settle(index);
+        }
     }
 
     /// A request is opened for it.
@@ -170,15 +191,19 @@ impl CallBook {
         }
     }
 
-    /// It has its result, or none will come.
-    pub(super) fn settle(&mut self) {
-        (self.settled, self.waits) = (true, None);
+    /// It has its result, or none will come. Returns what waited for it.
+    pub(super) fn settle(&mut self, index: u32) -> Option<RequestKey> {
+        self.settled = true;
+        self.settled_at.get_or_insert(index);
+        self.waits.take()
     }
 
     /// Its request was closed because the run ended: a lost attempt stays lost.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close(&mut self, index: u32) {
         self.waits = None;
-        self.settled |= self.attempts == 0;
+        if self.attempts == 0 {
+            self.settle(index);
+        }
     }
 
     /// It gets another verdict.
@@ -186,11 +211,12 @@ impl CallBook {
         let untouched = !self.settled && !self.runs && self.waits.is_none() && !self.approved && !self.is_question();
         self.plan = plan.clone();
         self.settled |= refuses(plan);
+        let recognised = matches!(plan, Plan::Joins { .. } | Plan::Known { .. });
         if !untouched {
             return broken("I7", "another verdict for a call that ran, was asked about or is settled");
         }
-        if *plan == Plan::Start {
-            return broken("I2", "a change of mode starts it");
+        if *plan == Plan::Start || recognised {
+            return broken("I2", "a change of mode starts it, or takes it for another");
         }
         Ok(())
     }
@@ -203,7 +229,7 @@ impl CallBook {
 /// Whether a call with this plan never runs.
 fn refuses(plan: &Plan) -> bool {
     match plan {
-        Plan::Deny { .. } | Plan::Invalid { .. } => true,
+        Plan::Deny { .. } | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => true,
         Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question => false,
     }
 }

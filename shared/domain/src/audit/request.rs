@@ -63,10 +63,11 @@ impl Audit {
             Decision::Settle { resolution: Resolution::Retry } => call.allow(index, true),
             Decision::Settle { resolution: Resolution::Result(_) | Resolution::Abort }
             | Decision::Deny { .. }
-            | Decision::Answer { .. } => call.settle(),
+            | Decision::Answer { .. } => drop(call.settle(index)),
         }
         if matches!(decision, Decision::Answer { cancels: true, .. }) {
-            self.cancelled = true;
+            // A run that has completed stays so; what waits beside it is closed.
+            self.cancelled |= self.ended.is_none();
             self.close_all();
         }
         ensure(
@@ -82,10 +83,11 @@ impl Audit {
 
     /// Nothing can be decided any more.
     pub(super) fn close_all(&mut self) {
+        let index = self.index;
         for book in self.requests.values_mut().filter(|book| book.pending) {
             book.pending = false;
             if let Some(call) = self.calls.get_mut(&book.call) {
-                call.close();
+                call.close(index);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the fold makes of a journal, compared with the auditor's own books.
 
-use super::{Audit, Broken, Checked, Violation, ensure};
+use super::{Audit, Broken, Checked, Violation, call::CallBook, ensure};
 use crate::{
     entry::FinalStatus,
     ids::{Millis, RequestKey},
@@ -15,7 +15,7 @@ impl Audit {
     #[must_use]
     pub fn state(&mut self, after: &Run, at: Millis) -> Vec<Violation> {
         self.keep_prompt(after, at);
-        let checks = [self.agrees(after), self.due(after, at)];
+        let checks = [self.agrees(after), self.told_once(after), self.due(after, at)];
         let calls = after.calls().map(|call| self.call_agrees(call));
         let checks: Vec<_> = checks.into_iter().chain(calls).collect();
         self.violations(checks)
@@ -27,7 +27,12 @@ impl Audit {
             Next::CallModel => true,
             // A pause between two tries can be over by the time the driver looks again.
             Next::Rest { open, .. } => open.is_empty(),
-            Next::Dispatch(_) | Next::Await | Next::Expire(_) | Next::Finish(_) => false,
+            Next::Dispatch(_)
+            | Next::Await
+            | Next::Expire(_)
+            | Next::StopWaiting(_)
+            | Next::Reopen
+            | Next::Finish(_) => false,
         };
         if asks && after.driver.is_some() {
             self.prompts.insert(after.len, blocks(after));
@@ -78,9 +83,9 @@ impl Audit {
     fn due(&self, after: &Run, at: Millis) -> Checked {
         let (status, due_at) = standing(after, at);
         let next = next(after, at);
-        let open = self.calls.values().any(|call| !call.settled);
+        let open = self.calls.values().any(CallBook::is_awaited);
         ensure(next != Next::CallModel || !open, "I3", "the model is asked while a call has no result")?;
-        let queued = matches!(status, Status::Queued | Status::Paused) || self.holder.is_some();
+        let queued = matches!(status, Status::Queued | Status::Paused | Status::Completed) || self.holder.is_some();
         ensure(!next.is_work() || queued, "I9", &format!("{status:?}, with something to do"))?;
         let latest = match next {
             _ if self.holder.is_some() => self.holder.as_ref().map(|(_, until)| until.plus(TAKEOVER_MARGIN_MS)),
@@ -90,6 +95,8 @@ impl Audit {
             | Next::Await
             | Next::CallModel
             | Next::Expire(_)
+            | Next::StopWaiting(_)
+            | Next::Reopen
             | Next::Finish(_) => Some(at),
         };
         let in_time = match (due_at, latest) {
@@ -99,10 +106,15 @@ impl Audit {
         };
         ensure(in_time, "I9", &format!("due at {due_at:?} where {latest:?} is wanted"))?;
         // The same once more, from the books alone.
-        let expires = self.requests.values().filter(|book| book.pending).map(|book| book.windows.expires_at()).min();
+        let pending = self.requests.values().filter(|book| book.pending);
+        let expires = pending.map(|book| match self.calls.get(&book.call) {
+            Some(call) if !call.moved_on => book.windows.stops_waiting_at(),
+            Some(_) | None => book.windows.expires_at(),
+        });
+        let expires = expires.min();
         let expires = expires.filter(|_| self.holder.is_none());
         let seen_in_time = expires.is_none_or(|expires| due_at.is_some_and(|due_at| due_at <= expires.max(at)));
-        ensure(seen_in_time, "I9", "a request waits, and nobody looks when it expires")?;
+        ensure(seen_in_time, "I9", "a request waits, and nobody looks when its time is over")?;
         let idle = self.ended.is_none() && !self.paused && self.pending().is_empty();
         ensure(!idle || due_at.is_some(), "I9", "an unfinished run that waits for nobody is never looked at")
     }

@@ -18,6 +18,8 @@ use serde_json::Value;
 
 const AGENT: &str = r#"
     models = ["a:one", "b:two"]
+    wait = "1m"
+    decide_within = "10m"
     limits = { turns = 1000, tokens = 100000000 }
     [[tools]]
     name = "look"
@@ -208,6 +210,8 @@ impl Life {
             Next::Await => self.finish_one(),
             Next::CallModel => self.ask_model(),
             Next::Expire(requests) => self.put(Fact::RequestExpired { requests }),
+            Next::StopWaiting(requests) => self.put(Fact::WaitExpired { requests }),
+            Next::Reopen => self.put(Fact::Reopened {}),
             Next::Finish(outcome) => self.put(Fact::RunFinished(outcome)),
             Next::Rest { open, until } => self.put(Fact::Suspended { requests: open, until }),
         }
@@ -252,7 +256,7 @@ impl Life {
     fn ask_model(&mut self) {
         if self.choose(10) == 0 {
             let failure = Failure { class: FailureClass::Overloaded, message: "no".into(), retry_after_ms: None };
-            let fact = retry::after(&self.run, &failure, self.now);
+            let fact = retry::after(&self.run, &failure, self.now, self.now);
             self.put(fact);
             return;
         }
@@ -280,7 +284,7 @@ impl Life {
     }
 
     fn reply(&mut self, content: Vec<ReplyBlock>, stop: StopReason, seen: u32) {
-        let calls = plan::plan_reply(&self.run, &content, &stop, &Anything);
+        let calls = plan::plan_reply(&self.run, &content, &stop, seen, &Anything);
         let usage = Usage { input_tokens: 1, output_tokens: 1, ..Usage::default() };
         let model = self.run.model().clone();
         self.put(Fact::ModelReplied { model, content, stop, usage, seen, calls });
@@ -289,7 +293,10 @@ impl Life {
     fn outside(&mut self) {
         let by = me();
         match self.choose(6) {
-            0 if self.run.cancel.is_none() => self.put(Fact::MessageAdded { by, content: vec![Content::text("hm")] }),
+            0 if self.run.cancel.is_none() => {
+                let supersedes = self.run.driver.is_none() && self.run.waits_for_person() && self.choose(3) == 0;
+                self.put(Fact::MessageAdded { by, content: vec![Content::text("hm")], supersedes });
+            }
             1 if self.run.outcome.is_none() && !self.run.paused => self.put(Fact::Paused { by }),
             2 if self.run.outcome.is_none() && self.run.paused => self.put(Fact::Resumed { by }),
             3 if self.run.outcome.is_none() => {
@@ -323,6 +330,10 @@ impl Life {
         let (request, row) = &pending[pick];
         if !row.windows.is_decidable(self.now) || self.choose(12) == 0 {
             self.now = self.now.max(row.windows.expires_at());
+            return;
+        }
+        if row.windows.is_waiting(self.now) && self.choose(4) == 0 {
+            self.now = row.windows.stops_waiting_at();
             return;
         }
         let decision = match (row.kind, self.choose(3)) {

@@ -121,3 +121,44 @@ fn blank_results_are_made_visible() {
     let shown = format!("{:?}", prompt(&run).messages);
     assert!(shown.contains("(no output)"), "{shown}");
 }
+
+/// The lives are not all alike: every kind of entry occurs in them, or the checks above say little.
+#[test]
+fn lives_hold_every_kind_of_entry() {
+    let mut kinds: std::collections::BTreeMap<&str, u32> = std::collections::BTreeMap::new();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..400 {
+        let choices = (0..400).map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        });
+        let mut life = Life::new(&choices.collect::<Vec<_>>());
+        while life.step() {}
+        life.entries.iter().for_each(|entry| *kinds.entry(entry.fact.kind()).or_default() += 1);
+    }
+    let all = [
+        "RunStarted",
+        "DriverStarted",
+        "DriverStopped",
+        "ModelReplied",
+        "ModelFailed",
+        "CallDispatched",
+        "CallFinished",
+        "Suspended",
+        "RequestDecided",
+        "WaitExpired",
+        "RequestExpired",
+        "MessageAdded",
+        "ModeChanged",
+        "Paused",
+        "Resumed",
+        "CancelRequested",
+        "Reopened",
+        "RunFinished",
+    ];
+    for kind in all {
+        assert!(kinds.get(kind).is_some_and(|count| *count >= 5), "{kind} hardly ever happens: {kinds:?}");
+    }
+}

@@ -120,7 +120,7 @@ impl Drive<'_> {
             let (key, attempt) = (finished.call, finished.attempt);
             let result = finished.reply.result.clone();
             let news = self.run.call(key).is_some_and(|call| call.takes(attempt, &result));
-            if !news || self.run.outcome.is_some() {
+            if !news || self.run.is_over() {
                 tracing::warn!(run = %self.run.id, call = %key, attempt, "a late result is not needed any more");
                 return Ok(Appended::Lost);
             }
@@ -185,7 +185,7 @@ impl Drive<'_> {
                 self.record(finished).await?;
             }
         }
-        if self.run.outcome.is_some() {
+        if self.run.is_over() {
             return Ok(StepReport::Finished);
         }
         tracing::warn!(run = %self.run.id, "another driver took the run over");

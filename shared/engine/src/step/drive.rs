@@ -80,7 +80,9 @@ impl<'e> Drive<'e> {
                 Next::Dispatch(calls) => self.dispatch(&calls).await?,
                 Next::Await => self.take_result().await?,
                 Next::CallModel => self.call_model().await?,
-                Next::Expire(requests) => self.expire(requests).await?,
+                Next::Expire(requests) => self.note(Fact::RequestExpired { requests }).await?,
+                Next::StopWaiting(requests) => self.note(Fact::WaitExpired { requests }).await?,
+                Next::Reopen => self.note(Fact::Reopened {}).await?,
                 Next::Finish(outcome) => self.finish(outcome).await?,
                 Next::Rest { open, until } => self.suspend(open, until, now).await?,
             };
@@ -101,7 +103,12 @@ impl<'e> Drive<'e> {
             Next::Dispatch(_) | Next::Await | Next::CallModel if self.draining && self.running.is_empty() => {
                 Some(StepReport::HandedOff)
             }
-            Next::Dispatch(_) | Next::Await | Next::CallModel | Next::Expire(_) => None,
+            Next::Dispatch(_)
+            | Next::Await
+            | Next::CallModel
+            | Next::Expire(_)
+            | Next::StopWaiting(_)
+            | Next::Reopen => None,
         }
     }
 
@@ -118,19 +125,20 @@ impl<'e> Drive<'e> {
         }
         let seen = self.run.len;
         let model = self.run.model().clone();
+        let began = self.now();
         let timeout = Duration::from_millis(self.left_ms().min(settings.model_timeout_ms));
         let prompt = transcript::prompt(&self.run);
         let reply = self.engine.ports.models.call(&model, &prompt, timeout).await;
         match reply {
-            Ok(reply) => self.record_reply(model, reply, seen).await,
-            Err(failure) => self.record_failure(&failure).await,
+            Ok(reply) => self.record_reply(model, reply, seen, began).await,
+            Err(failure) => self.record_failure(&failure, began).await,
         }
     }
 
-    async fn record_failure(&mut self, failure: &Failure) -> Result<Appended, StepError> {
+    async fn record_failure(&mut self, failure: &Failure, began: Millis) -> Result<Appended, StepError> {
         tracing::warn!(run = %self.run.id, class = ?failure.class, message = failure.message, "the model call failed");
         while self.holds() {
-            let fact = retry::after(&self.run, failure, self.now());
+            let fact = retry::after(&self.run, failure, began, self.now());
             if let Appended::Done = self.append(fact).await? {
                 return Ok(Appended::Done);
             }
@@ -140,11 +148,17 @@ impl<'e> Drive<'e> {
 
     /// Stores a reply, with a plan for each of its calls, before any of them runs (I2, A5). If others
     /// were first, the plans are made anew from what they wrote.
-    async fn record_reply(&mut self, model: ModelRef, reply: Reply, seen: u32) -> Result<Appended, StepError> {
+    async fn record_reply(
+        &mut self,
+        model: ModelRef,
+        reply: Reply,
+        seen: u32,
+        began: Millis,
+    ) -> Result<Appended, StepError> {
         while self.holds() {
             let tools = self.engine.ports.tools.as_ref();
             let outside = Outside { tools, left_ms: self.left_ms() };
-            let calls = plan::plan_reply(&self.run, &reply.content, &reply.stop, &outside);
+            let calls = plan::plan_reply(&self.run, &reply.content, &reply.stop, seen, &outside);
             let fact = Fact::ModelReplied {
                 model: model.clone(),
                 content: reply.content.clone(),
@@ -162,7 +176,7 @@ impl<'e> Drive<'e> {
                 Err(StepError::Write(WriteError::TooLarge(what))) => {
                     let message = format!("the reply is too large to store: {what}");
                     let failure = Failure { class: FailureClass::BadReply, message, retry_after_ms: None };
-                    return self.record_failure(&failure).await;
+                    return self.record_failure(&failure, began).await;
                 }
                 Err(error) => return Err(error),
             }

@@ -1,7 +1,7 @@
 //! The ways in which a driver stops, each by an entry that fails if there is one it has not seen (I4).
 
 use dormouse_domain::{
-    Fact, Millis, RequestKey,
+    Fact, Millis,
     entry::{DriverStop, Opened, Outcome},
     request,
 };
@@ -24,7 +24,7 @@ impl Drive<'_> {
         until: Option<Millis>,
         now: Millis,
     ) -> Result<Appended, StepError> {
-        let timer = open.iter().map(|opened| opened.windows.expires_at()).chain(until).min();
+        let timer = open.iter().map(|opened| opened.windows.stops_waiting_at()).chain(until).min();
         let mut rows = Vec::with_capacity(open.len());
         for (ordinal, opened) in (0_u32..).zip(&open) {
             let row = request::build(&self.run, self.run.len, ordinal, opened, now);
@@ -44,9 +44,9 @@ impl Drive<'_> {
         self.put(Fact::RunFinished(outcome), Vec::new()).await
     }
 
-    /// Requests that nobody decided in time. Not a stop: the run goes on at once.
-    pub(super) async fn expire(&mut self, requests: Vec<RequestKey>) -> Result<Appended, StepError> {
-        self.put(Fact::RequestExpired { requests }, Vec::new()).await
+    /// That a window closed, or that the run is open again. Not a stop: the run goes on at once.
+    pub(super) async fn note(&mut self, fact: Fact) -> Result<Appended, StepError> {
+        self.put(fact, Vec::new()).await
     }
 
     /// Time is short, nothing runs: another step goes on.

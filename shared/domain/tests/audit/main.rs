@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
 
+mod beside;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use dormouse_domain::{
@@ -217,7 +219,7 @@ fn bad_entries() {
     let expired = |at: u32| ("d2", Fact::RequestExpired { requests: vec![RequestKey::new(at, 0)] });
     let deny = || Decision::Deny { reason: None };
     let answer = || Decision::Answer { answer: json!("x"), cancels: false };
-    let message = || ("~", Fact::MessageAdded { by: me(), content: vec![Content::text("hm")] });
+    let message = || ("~", Fact::MessageAdded { by: me(), content: vec![Content::text("hm")], supersedes: false });
     let by_another = (
         "~",
         Fact::RequestDecided {
@@ -393,7 +395,7 @@ type Tamper = fn(&mut Run);
 #[test]
 fn bad_states() {
     let suspended = || with(waiting(), []);
-    let cases: [(&str, Vec<Written>, Tamper); 8] = [
+    let cases: [(&str, Vec<Written>, Tamper); 10] = [
         ("I1", suspended(), |run| run.len += 1),
         ("I4", suspended(), |run| {
             run.driver =
@@ -406,7 +408,11 @@ fn bad_states() {
         ("I2", running("do"), |run| run.turns[0].calls[0].attempts = 2),
         ("I3", running("do"), |run| run.turns[0].calls[0].state = CallState::Done(Ending::Cancelled)),
         ("I9", suspended(), |run| {
-            run.requests.values_mut().for_each(|request| request.windows.decide_by = Millis(70_000))
+            run.requests.values_mut().for_each(|request| request.windows.wait_until = Millis(70_000))
+        }),
+        ("E7", beside::went_on(), |run| run.moved_on.clear()),
+        ("E7", with(beside::went_on(), [decided(3, Decision::Deny { reason: None }, None)]), |run| {
+            run.messages.retain(|message| message.late.is_none())
         }),
         ("B8", suspended(), |run| run.paused = true),
     ];
@@ -428,7 +434,7 @@ fn bad_states() {
 /// A prompt that lost what an earlier one began with.
 #[test]
 fn a_prompt_that_does_not_grow() {
-    let message = ("~", Fact::MessageAdded { by: me(), content: vec![Content::text("hm")] });
+    let message = ("~", Fact::MessageAdded { by: me(), content: vec![Content::text("hm")], supersedes: false });
     let entries = entries(vec![run_started(), started("d"), replied(2, vec![]), message, replied(4, vec![])]);
     for (forgets, expected) in [(false, 0), (true, 1)] {
         let mut audit = Audit::new(run_id(), definition());
