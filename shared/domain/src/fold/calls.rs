@@ -183,30 +183,28 @@ impl Run {
 
     pub(super) fn decided(&mut self, key: RequestKey, decision: &Decision, by: &Principal) -> Folded {
         let call = self.close(key, RequestStatus::Decided)?;
-        let (ending, cancels) = match decision {
+        let mut cancel = None;
+        let ending = match decision {
             Decision::Approve | Decision::Settle { resolution: Resolution::Retry } => {
                 let call = self.call_mut(call)?;
                 call.approved = true;
                 call.state = CallState::Ready;
                 return Ok(());
             }
-            Decision::Deny { reason } => (Ending::Declined { reason: reason.clone() }, false),
-            Decision::Answer { answer, cancels } => (Ending::Answered { answer: answer.clone() }, *cancels),
-            Decision::Settle { resolution: Resolution::Result(result) } => {
-                (Ending::Settled { result: result.clone() }, false)
+            Decision::Deny { reason } => Ending::Declined { reason: reason.clone() },
+            Decision::Answer { answer, cancels } => {
+                cancel = cancels.then(|| Cancel { by: by.clone(), why: format!("the person chose {answer}") });
+                Ending::Answered { answer: answer.clone() }
             }
-            Decision::Settle { resolution: Resolution::Abort } => (Ending::Abandoned, false),
+            Decision::Settle { resolution: Resolution::Result(result) } => Ending::Settled { result: result.clone() },
+            Decision::Settle { resolution: Resolution::Abort } => Ending::Abandoned,
         };
-        let why = match &ending {
-            Ending::Answered { answer } if cancels => format!("the person chose {answer}"),
-            _ => String::new(),
-        };
-        self.end(call, ending, !cancels)?;
-        match (cancels, &self.outcome) {
-            (false, _) => Ok(()),
-            (true, None) => self.cancelled(Cancel { by: by.clone(), why }),
+        self.end(call, ending, cancel.is_none())?;
+        match (cancel, &self.outcome) {
+            (None, _) => Ok(()),
+            (Some(cancel), None) => self.cancelled(cancel),
             // The run is over already: what is left to cancel is what still waits beside it.
-            (true, Some(_)) => self.drop_pending(),
+            (Some(_), Some(_)) => self.drop_pending(),
         }
     }
 
