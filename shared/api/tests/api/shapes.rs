@@ -27,6 +27,7 @@ fn deploy_request(run: &str, digest: &Value) -> Value {
         "decisions": ["approve", "deny"],
         "reasons": ["mode normal: tools that change anything ask"],
         "agents": ["ops"],
+        "repeats": { "while_pending": 0, "after_refusal": 0 },
         "opened_at": AT,
         "wait_until": NEXT_DAY,
         "decide_by": NEXT_DAY,
@@ -57,6 +58,7 @@ async fn a_run_and_its_request() {
         "turns": 1,
         "usage": { "input_tokens": 10, "output_tokens": 5 },
         "pending": 1,
+        "repeats": { "while_pending": 0, "after_refusal": 0 },
         "created_at": AT,
         "updated_at": AT,
     });

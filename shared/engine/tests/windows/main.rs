@@ -66,7 +66,7 @@ fn prompts_grow(world: &World) -> bool {
     let asked = world.models.asked();
     asked.windows(2).all(|pair| {
         // The last message of a prompt can be longer in the next one.
-        let head = pair[0].trim_end_matches(|c| matches!(c, ']' | ')' | '}' | ' '));
+        let head = pair[0].trim_end_matches([']', ')', '}', ' ']);
         pair[1].starts_with(head)
     })
 }
