@@ -74,7 +74,8 @@ fn show(entry: &Entry, run: &Run, shown: &mut String) {
     let last = run.turns.last().map_or(0, |turn| turn.index);
     let is_open = |call: &Call| call.key.entry == last || !matches!(call.state, CallState::Done(_));
     for call in run.calls().filter(|call| is_open(call)) {
-        let _ = writeln!(shown, "       call {} {}: {}", call.key, call.tool, state(&call.state));
+        let beside = call.moved_on.map_or_else(String::new, |request| format!(", gone on without ({request})"));
+        let _ = writeln!(shown, "       call {} {}{beside}: {}", call.key, call.tool, state(&call.state));
     }
     for (key, request) in run.pending() {
         let (wait, decide) = (time(request.windows.wait_until), time(request.windows.decide_by));
@@ -96,6 +97,10 @@ fn what(next: &Next) -> String {
         Next::Expire(requests) => {
             format!("expire {}", keys(&requests.iter().map(ToString::to_string).collect::<Vec<_>>()))
         }
+        Next::StopWaiting(requests) => {
+            format!("go on without {}", keys(&requests.iter().map(ToString::to_string).collect::<Vec<_>>()))
+        }
+        Next::Reopen => "go on to tell of a late decision".to_owned(),
         Next::Finish(outcome) => format!("end, {:?}: {}", outcome.status, outcome.why),
         Next::Rest { open, .. } if !open.is_empty() => {
             format!(

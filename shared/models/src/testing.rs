@@ -30,6 +30,7 @@ pub(crate) fn tool(name: &str) -> ToolDef {
         kind: ToolKind::Read,
         permission: None,
         replay: dormouse_domain::agent::Replay::Safe,
+        reuse_result: false,
         timeout_ms: 1,
         input_schema: json!({"type": "object", "properties": {"z": {}, "a": {}}}),
         target: Target::Http { url: "http://localhost".to_owned() },

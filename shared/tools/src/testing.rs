@@ -37,6 +37,7 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
             kind: ToolKind::Execute,
             permission: None,
             replay: Replay::Manual,
+            reuse_result: false,
             timeout_ms: 5000,
             input_schema,
             target,
