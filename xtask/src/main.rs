@@ -3,6 +3,7 @@
 //! `verify` is exactly what CI runs; it installs the one tool that it needs below `target/`.
 
 mod layers;
+mod mutants;
 mod replay;
 mod tidy;
 mod verify;
@@ -16,6 +17,9 @@ const USAGE: &str = "usage: cargo xtask <verb>
 verbs:
   verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests
   tidy     the rules that no other tool knows: layers, sizes, leftovers, links
+  mutants [WORD]
+           plants bugs in a copy of the code (those with WORD in their name), one after the other, and
+           shows that the tests that are there for it catch each
   replay FILE
            folds a recording (GET /v1/runs/{id}/export), shows the state after each entry, and checks
            every invariant
@@ -27,6 +31,7 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["verify"] => verify::run(&root),
         ["tidy"] => tidy::run(&root),
+        ["mutants", rest @ ..] => mutants::main(&root, rest),
         ["replay", file] => replay::run(Path::new(file)),
         ["replay", ..] => bail!("replay takes one file\n\n{USAGE}"),
         [other, ..] => bail!("there is no verb {other:?}\n\n{USAGE}"),

@@ -129,6 +129,7 @@ pub(crate) fn responded(responded: &Responded) -> Value {
         "status": responded.status,
         "decision": decision(&responded.decision),
         "run": { "run_id": responded.run_id, "status": responded.run_status },
+        "note": responded.decision.decision.note(),
     })
 }
 

@@ -39,6 +39,33 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// What this decision promises and what it does not, in words (E4): that it is decided once is one
+    /// thing, how often something runs is another.
+    #[must_use]
+    pub fn note(&self) -> &'static str {
+        match self {
+            Self::Approve => {
+                "decided once and for all; the call runs with the arguments that were shown. Should a crash leave \
+                 open what it did, it is repeated only if its tool allows that or a person says so"
+            }
+            Self::Deny { .. } => "decided once and for all; the call does not run",
+            Self::Answer { cancels: false, .. } => "decided once and for all; the agent gets this answer",
+            Self::Answer { cancels: true, .. } => "decided once and for all; the run ends, and nothing is undone",
+            Self::Settle { resolution: Resolution::Result(_) } => {
+                "decided once and for all; this is the call's result, and nothing runs"
+            }
+            Self::Settle { resolution: Resolution::Retry } => {
+                "decided once and for all; the call runs again with the same execution key, and if the attempt \
+                 before it did reach the tool, it has then run twice"
+            }
+            Self::Settle { resolution: Resolution::Abort } => {
+                "decided once and for all; the call is left as it is, and the agent is told that nobody knows what it did"
+            }
+        }
+    }
+}
+
 /// The ways to settle a call whose outcome is not known (B6).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

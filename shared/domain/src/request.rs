@@ -206,7 +206,8 @@ fn reasons(call: &Call) -> Vec<String> {
         CallState::Asking(AskWhy::Approval { reason }) => vec![reason.clone()],
         CallState::Asking(AskWhy::Question) => vec!["the agent asks".to_owned()],
         CallState::Unknown { why, attempt } => {
-            vec![format!("it is not known what attempt {attempt} did: {why}")]
+            let unknown = format!("it is not known what attempt {attempt} did: {why}");
+            vec![unknown, "a retry can make it happen twice".to_owned()]
         }
         CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => vec![],
     }

@@ -80,8 +80,12 @@ async fn a_start_a_decision_and_an_end() {
             "status": "decided",
             "decision": decision,
             "run": { "run_id": run, "status": "queued" },
+            "note": decided["note"],
         })
     );
+    // E4: one decision is not one execution, and the answer says so.
+    let note = decided["note"].as_str().unwrap();
+    assert!(note.contains("once and for all") && note.contains("repeated only if"), "{note}");
     let mut shown = request.clone();
     shown["status"] = json!("decided");
     shown["decisions"] = json!([]);

@@ -1,0 +1,176 @@
+//! Planted bugs: each is put into a copy of the code and must be caught by the level of tests that is
+//! there to catch it. A level that catches none of its bugs proves nothing.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+/// How long a level may take with a bug in the code; one that then still runs has noticed it in its way.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// The list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    bug: Vec<Bug>,
+}
+
+/// One planted bug.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bug {
+    /// What it is, in a few words.
+    name: String,
+    /// The file that it is in.
+    file: String,
+    /// The text that is there, exactly once.
+    find: String,
+    /// The text that takes its place.
+    replace: String,
+    /// The packages whose tests must catch it, each by itself.
+    caught_by: Vec<String>,
+}
+
+/// Plants each bug whose name contains `filter`, one after the other.
+pub(crate) fn run(root: &Path, filter: &str) -> Result<()> {
+    let mut bugs = read(root)?;
+    bugs.retain(|bug| bug.name.contains(filter));
+    ensure!(!bugs.is_empty(), "no planted bug has {filter:?} in its name");
+    let place = root.join("target/mutants");
+    let tree = place.join("tree");
+    copy(root, &tree)?;
+    let levels: BTreeSet<_> = bugs.iter().flat_map(|bug| bug.caught_by.iter().cloned()).collect();
+    for level in &levels {
+        eprintln!("{level} without a bug");
+        ensure!(test(&tree, &place, level)? == Verdict::Passes, "{level} fails without any bug");
+    }
+    let mut missed = 0_usize;
+    for bug in &bugs {
+        let file = tree.join(&bug.file);
+        let sound = fs::read_to_string(&file)?;
+        fs::write(&file, sound.replacen(&bug.find, &bug.replace, 1))?;
+        for level in &bug.caught_by {
+            let began = Instant::now();
+            let verdict = test(&tree, &place, level);
+            let said = match &verdict {
+                Ok(Verdict::Fails) => "caught",
+                Ok(Verdict::Hangs) => "caught (hangs)",
+                Ok(Verdict::Passes) => "NOT CAUGHT",
+                Ok(Verdict::DoesNotBuild) | Err(_) => "DOES NOT BUILD",
+            };
+            missed += usize::from(!matches!(verdict, Ok(Verdict::Fails | Verdict::Hangs)));
+            println!("{said:<14} {level:<20} {} ({} s)", bug.name, began.elapsed().as_secs());
+        }
+        fs::write(&file, sound)?;
+    }
+    println!("{} planted bugs", bugs.len());
+    ensure!(missed == 0, "{missed} not caught");
+    Ok(())
+}
+
+/// The list, checked against the code: each text stands exactly once in its file.
+#[cfg(test)]
+fn faults(root: &Path) -> Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for bug in read(root)? {
+        let text = fs::read_to_string(root.join(&bug.file)).with_context(|| bug.file.clone())?;
+        let times = text.matches(&bug.find).count();
+        if times != 1 {
+            faults.push(format!("xtask/mutants.toml: {:?}: its text stands {times} times in {}", bug.name, bug.file));
+        }
+        if bug.find == bug.replace || bug.caught_by.is_empty() {
+            faults.push(format!("xtask/mutants.toml: {:?} changes nothing, or nobody is to catch it", bug.name));
+        }
+    }
+    Ok(faults)
+}
+
+fn read(root: &Path) -> Result<Vec<Bug>> {
+    let text = fs::read_to_string(root.join("xtask/mutants.toml"))?;
+    let list: List = toml::from_str(&text).context("xtask/mutants.toml")?;
+    Ok(list.bug)
+}
+
+/// Copies what the repository holds, leaving alone what is there already, so that little is rebuilt.
+fn copy(root: &Path, tree: &Path) -> Result<()> {
+    let listed = Command::new("git").current_dir(root).args(["ls-files", "-co", "--exclude-standard"]).output()?;
+    ensure!(listed.status.success(), "git ls-files failed");
+    for name in String::from_utf8(listed.stdout)?.lines() {
+        let (from, to) = (root.join(name), tree.join(name));
+        let Ok(text) = fs::read(&from) else { continue };
+        if fs::read(&to).is_ok_and(|there| there == text) {
+            continue;
+        }
+        fs::create_dir_all(to.parent().context("a file without a folder")?)?;
+        fs::write(&to, text)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Passes,
+    Fails,
+    Hangs,
+    DoesNotBuild,
+}
+
+/// The tests of package `level`, built first, so that a bug that the compiler sees does not count.
+fn test(tree: &Path, place: &Path, level: &str) -> Result<Verdict> {
+    if !cargo(tree, place, &["test", "--locked", "-p", level, "--no-run"]).spawn()?.wait()?.success() {
+        return Ok(Verdict::DoesNotBuild);
+    }
+    let mut child = cargo(tree, place, &["test", "--locked", "-p", level]).spawn()?;
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(if status.success() { Verdict::Passes } else { Verdict::Fails });
+        }
+        if began.elapsed() > PATIENCE {
+            stop(&mut child)?;
+            return Ok(Verdict::Hangs);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn stop(child: &mut Child) -> Result<()> {
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
+fn cargo(tree: &Path, place: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(tree).args(args).env("CARGO_TARGET_DIR", place.join("target"));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// What to do with the arguments after the verb.
+pub(crate) fn main(root: &Path, args: &[&str]) -> Result<()> {
+    match args {
+        [] => run(root, ""),
+        [filter] => run(root, filter),
+        _ => bail!("mutants takes at most one word that the bugs' names must contain"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bug_of_the_list_can_be_planted() {
+        let root = crate::root().unwrap();
+        assert_eq!(faults(&root).unwrap(), Vec::<String>::new());
+        assert!(read(&root).unwrap().len() >= 20);
+    }
+}
