@@ -50,8 +50,14 @@ impl Agents {
     /// With an agent of this name that reads from this script.
     #[must_use]
     pub fn scripted(self, name: &str, script: &str, tools: &[Tool]) -> Self {
+        self.scripted_with(name, script, "", tools)
+    }
+
+    /// As [`scripted`](Self::scripted), with further lines of the agent file's head.
+    #[must_use]
+    pub fn scripted_with(self, name: &str, script: &str, settings: &str, tools: &[Tool]) -> Self {
         let file = format!("scripts/{name}.toml");
-        self.with(name, &format!("scripted:{file}"), tools).file(&file, script)
+        self.with_settings(name, &format!("scripted:{file}"), settings, tools).file(&file, script)
     }
 
     fn file(self, name: &str, text: &str) -> Self {

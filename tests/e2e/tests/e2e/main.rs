@@ -14,6 +14,7 @@ mod counting;
 mod deadlines;
 mod deciding;
 mod killing;
+mod late;
 mod losing;
 mod messages;
 mod racing;
