@@ -106,3 +106,22 @@ async fn a_nonsense_usage_ends_the_run() {
     assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     assert_eq!(engine.run_view(&ann(), &run).await.unwrap().item.status, Status::Failed);
 }
+
+/// Case 27: a wake message that arrives while a driver works, be it a second resume or a doubled
+/// message, does nothing and writes nothing; likewise one that arrives when all is done.
+#[tokio::test]
+async fn case_27_a_second_wake_while_the_first_is_served() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    let (other, id) = (world.clone(), run.clone());
+    world.models.before_reply(move || async move {
+        let before = other.memory.kinds(&id);
+        let second = other.other_host("elsewhere").step(&id, other.deadline()).await.unwrap();
+        assert_eq!((second, other.memory.kinds(&id)), (StepReport::Busy, before));
+    });
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    let kinds = world.memory.kinds(&run);
+    let third = world.other_host("elsewhere").step(&run, world.deadline()).await.unwrap();
+    assert_eq!((third, world.memory.kinds(&run)), (StepReport::Idle, kinds));
+    assert_eq!(world.models.asked().len(), 1);
+}

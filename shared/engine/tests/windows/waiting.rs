@@ -11,7 +11,7 @@ use dormouse_testkit::{World, agent, answer, approve, call, say};
 
 use super::{AGENT, MINUTE, completed_without, last_prompt, prompts_grow, step, with};
 
-/// E6: the model is told "pending, not confirmed", with run and request named; the request stays.
+/// A10, E6: no result is made up while the conversation waits; then the model is told "pending, not confirmed", with run and request named; the request stays.
 #[tokio::test]
 async fn the_wait_ends_before_the_request() {
     let world = World::default();
