@@ -6,6 +6,7 @@
 //! only reads its flags.
 
 mod config;
+mod database;
 pub mod emulators;
 mod lock;
 mod page;

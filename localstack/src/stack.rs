@@ -1,6 +1,6 @@
 //! All of Dormouse in one process.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use aws_config::SdkConfig;
 use dormouse_aws::{DynamoStore, SqsQueue, schema::create_table};
@@ -15,6 +15,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
     config::{Backend, Config},
+    database,
     emulators::{EmbeddedDynamo, EmbeddedSqs, EmulatorError, sdk_config},
     lock::{DataLock, LockError},
     pump::{self, Pump},
@@ -30,6 +31,14 @@ pub enum StackError {
     /// The database can't be opened.
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
+    /// The database file can't be made.
+    #[error("no database can be made in {folder}")]
+    Database {
+        /// The data folder.
+        folder: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The table can't be made or read.
     #[error("the table cannot be used")]
     Store(#[from] StoreError),
@@ -70,7 +79,7 @@ impl Stack {
         let settings = Settings { sole_host, ..Settings::new(host, step_ms) };
         let models = Providers::from_env(Scripted::in_folder(&config.agents));
         let agents = load_agents(&config, settings.max_tool_timeout_ms, &models)?;
-        let (lock, dynamo, sqs) = backend(&config.backend)?;
+        let (lock, dynamo, sqs) = backend(&config.backend, &config.table).await?;
 
         let clock = Arc::new(SystemClock);
         let store = Arc::new(DynamoStore::connect(&dynamo, &config.table, clock.clone()));
@@ -163,11 +172,11 @@ fn load_agents(config: &Config, max_timeout_ms: u64, models: &Providers) -> Resu
 
 type Clients = (Option<DataLock>, SdkConfig, SdkConfig);
 
-fn backend(backend: &Backend) -> Result<Clients, StackError> {
+async fn backend(backend: &Backend, table: &str) -> Result<Clients, StackError> {
     Ok(match backend {
         Backend::Folder(folder) => {
             let lock = DataLock::take(folder)?;
-            let dynamo = EmbeddedDynamo::open(&folder.join("dormouse.db"))?;
+            let dynamo = database::open(folder, table).await?;
             (Some(lock), sdk_config(dynamo.http_client()), sdk_config(EmbeddedSqs::new().http_client()))
         }
         Backend::Memory => {

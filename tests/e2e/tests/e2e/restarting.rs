@@ -1,6 +1,9 @@
 //! What a new process makes of what an earlier one left.
 
-use std::time::Duration;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use dormouse_e2e::{Agents, Fate, Network, Process, Spawned, TestStack, Tool, ToolAnswer, ToolServer, eventually};
 use serde_json::json;
@@ -166,4 +169,27 @@ async fn agent_files_with_faults_end_the_start_with_all_of_them() {
     {
         assert!(said.contains(fault), "{fault}: {said}");
     }
+}
+
+/// A process that is killed while it makes its database leaves nothing that the next one trips over.
+/// It is killed as soon as it has written so much of it.
+#[tokio::test]
+async fn a1_a_process_that_is_killed_at_its_very_first_start_leaves_no_half_made_table() {
+    let agents = Agents::that_come_along();
+    for written in (0..12).map(|steps| steps * 8192) {
+        let data = tempfile::tempdir().unwrap();
+        let process = Spawned::new(data.path(), &agents, &[]);
+        let until = Instant::now() + Duration::from_millis(400);
+        while bytes_in(data.path()) <= written && Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        drop(process);
+        Process::start(data.path(), &agents, &[]).await.kill();
+    }
+}
+
+/// Bytes of all files in `folder`.
+fn bytes_in(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
+    files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
 }
