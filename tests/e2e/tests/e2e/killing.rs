@@ -1,77 +1,39 @@
-//! `kill -9` at moments that nobody chose.
+//! `kill -9` at moments that nobody chose, two hundred times, while runs keep arriving and a person
+//! keeps answering.
+//!
+//! `DORMOUSE_KILLS` says how often instead; `DORMOUSE_SEED` repeats the same choices, though not the
+//! same schedule.
+
+mod person;
+mod world;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use dormouse_e2e::{
-    Agents, Api, ModelServer, Process, Seed, Spawned, Tool, ToolAnswer, ToolServer, anthropic,
-    assert_every_call_has_one_result,
+use dormouse_domain::{
+    Fact, Next, Run,
+    audit::{self, Violation},
+    next, record,
 };
+use dormouse_e2e::{Api, Process, Spawned, assert_every_call_has_one_result};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::time::sleep;
+use tokio::{sync::watch, time::sleep};
 
-const KILLS: u32 = 10;
-/// The longest that a process lives, but for the last.
-const LIFE: Duration = Duration::from_millis(900);
+use person::Person;
+use world::World;
 
-/// Calls of the tool `act`, which is `manual`, and of `look`, which is `safe`.
-fn replies() -> Vec<String> {
-    let call = |id: &str, tool: &str| format!(r#"{{"type":"tool_use","id":"{id}","name":"{tool}","input":{{}}}}"#);
-    let turn = |calls: &[String]| anthropic(&calls.iter().map(String::as_str).collect::<Vec<_>>());
-    vec![
-        turn(&[call("a", "act"), call("b", "act")]),
-        turn(&[call("c", "look"), call("d", "act")]),
-        turn(&[call("e", "act")]),
-        turn(&[call("f", "look")]),
-        anthropic(&[r#"{"type":"text","text":"Done."}"#]),
-    ]
-}
+const KILLS: u32 = 200;
+/// The longest that a process lives once it serves, but for the last.
+const LIFE: Duration = Duration::from_millis(400);
+/// The longest that a run may stand still while there is something to do: a step's timeout and two
+/// minutes (D7).
+const BOUND: Duration = Duration::from_secs(180 + 120);
 
-/// Where the runs live, and what they talk to.
-struct World {
-    model: ModelServer,
-    tools: ToolServer,
-    agents: Agents,
-    data: TempDir,
-}
-
-impl World {
-    async fn new(seed: &Arc<Mutex<Seed>>) -> Self {
-        let tools = ToolServer::start().await;
-        for tool in ["act", "look"] {
-            let seed = Arc::clone(seed);
-            tools.serves(tool, move |_| {
-                let delay = seed.lock().unwrap().time_below(Duration::from_millis(120));
-                async move { ToolAnswer::text("done").after(delay) }
-            });
-        }
-        let agents = Agents::new().with(
-            "ops",
-            "anthropic:claude-test",
-            &[
-                Tool::http("act", &tools.url("act")).allowed(),
-                Tool::http("look", &tools.url("look")).reads().set("replay", "\"safe\""),
-            ],
-        );
-        Self { model: ModelServer::start(replies()).await, tools, agents, data: TempDir::new().unwrap() }
-    }
-
-    async fn process(&self) -> Process {
-        Process::start(self.data.path(), &self.agents, &self.model.environment()).await
-    }
-
-    /// How often each call of `tool` arrived, by its key.
-    fn arrivals(&self, tool: &str) -> BTreeMap<String, u32> {
-        let mut arrivals = BTreeMap::new();
-        for call in self.tools.calls_of(tool) {
-            *arrivals.entry(call.key().to_owned()).or_default() += 1;
-        }
-        arrivals
-    }
+fn kills() -> u32 {
+    std::env::var("DORMOUSE_KILLS").ok().map_or(KILLS, |text| text.parse().expect("DORMOUSE_KILLS is a number"))
 }
 
 /// Starts the run of this key, once, however often it is asked for.
@@ -81,87 +43,141 @@ async fn start(api: &Api, key: &str) -> reqwest::Result<Value> {
     Api::try_send(request).await.map(|answer| answer.expect(202))
 }
 
-/// B4, D7, E4, I8: a `manual` call never runs twice without a person's word, and every run comes to
-/// an end or waits for a person.
-#[tokio::test]
-async fn b4_d7_e4_a_process_that_is_killed_at_any_moment_repeats_no_manual_call() {
-    let seed = Arc::new(Mutex::new(Seed::printed()));
-    let world = World::new(&seed).await;
-    for kill in 0..KILLS {
-        let life = seed.lock().unwrap().time_below(LIFE);
-        if seed.lock().unwrap().below(4) == 0 {
-            // While it starts.
-            let process = Spawned::new(world.data.path(), &world.agents, &world.model.environment());
-            sleep(life / 2).await;
-            drop(process);
-            continue;
-        }
-        let process = world.process().await;
-        let api = process.api.clone();
-        let starting = tokio::spawn(async move { start(&api, &format!("run-{kill}")).await });
-        sleep(life).await;
-        process.kill();
-        // An answer or a broken connection; the key tells later which it was.
-        let _either = starting.await.expect("a start does not panic");
-    }
-
-    let process = world.process().await;
-    let mut runs = Vec::new();
-    for kill in 0..KILLS {
-        let started = start(&process.api, &format!("run-{kill}")).await.expect("an answer");
-        runs.push(started["run_id"].as_str().unwrap().to_owned());
-    }
-    let listed = process.api.get("/v1/runs?limit=100").await.expect(200);
-    assert_eq!(listed["items"].as_array().unwrap().len(), runs.len(), "one run for each key");
-
-    let rests = |run: &Value| ["completed", "waiting"].contains(&run["status"].as_str().unwrap());
+/// B4, D7, D8, E3, E4, I8: whenever the process is killed, no `manual` call is repeated without a
+/// person's word, no decision that was answered is lost or changed, each run comes to its end in time,
+/// and each journal is one that the auditor accepts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_d7_d8_e3_e4_two_hundred_kills_lose_and_repeat_nothing() {
+    let world = Arc::new(World::new().await);
+    let (current, serving) = watch::channel(None);
+    let mut person = Person::new(Arc::clone(&world));
+    let began = Instant::now();
+    let (process, runs) = tokio::select! {
+        () = person.answers(serving) => panic!("a person never stops"),
+        lived = lives(&world, &current) => lived,
+    };
+    let api = &process.api;
+    println!("{} runs came to their end, {:?} after the first start", runs.len(), began.elapsed());
+    let mut slowest = Duration::ZERO;
+    let mut journals = BTreeMap::new();
     for run in &runs {
-        process.api.run_when(run, "at an end or waiting", rests).await;
+        slowest = slowest.max(check_journal(&world, api, run, &mut journals).await);
     }
-    for (key, count) in world.arrivals("act") {
-        assert_eq!(count, 1, "{key} ran {count} times, and nobody said that it may");
-    }
-    let mut settled = 0;
-    for run in &runs {
-        settled += finish(&process.api, run).await;
-        account_for(&world, run, &process.api.journal(run).await);
-    }
-    println!("{settled} calls were a person's to settle");
-    for (key, count) in world.arrivals("act") {
-        assert_eq!(count, 1, "{key} ran {count} times, and nobody said that it may");
-    }
-    for (key, count) in world.arrivals("look") {
-        assert!(count <= 3, "{key} was tried {count} times");
-    }
+    println!("the longest that a run stood still with something to do: {slowest:?}");
+    assert!(slowest < BOUND, "a run stood still for {slowest:?}");
+    check_executions(&world, &journals);
+    person.check(&journals);
     for request in world.model.requests() {
         assert_every_call_has_one_result(&request.body);
     }
 }
 
-/// Settles what waits in `run`, until it is over; returns how much that was.
-async fn finish(api: &Api, run: &str) -> u32 {
-    let mut settled = 0;
+/// Kills, and then lets the runs end. Returns the last process, and the runs.
+async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process, Vec<String>) {
+    let kills = kills();
+    let mut keys = Vec::new();
+    let began = Instant::now();
+    for kill in 0..kills {
+        let life = world.time_below(LIFE);
+        if world.below(4) == 0 {
+            // While it starts.
+            let process = Spawned::new(world.data.path(), &world.agents, &world.environment());
+            sleep(life / 3).await;
+            drop(process);
+            continue;
+        }
+        let process = world.process().await;
+        let api = process.api.clone();
+        current.send_replace(Some(api.clone()));
+        let starting = (kill % 4 == 0).then(|| {
+            let key = format!("run-{kill}");
+            keys.push(key.clone());
+            tokio::spawn(async move { start(&api, &key).await })
+        });
+        sleep(life).await;
+        current.send_replace(None);
+        process.kill();
+        if let Some(starting) = starting {
+            // An answer or a broken connection; the key tells later which it was.
+            let _either = starting.await.expect("a start does not panic");
+        }
+    }
+    println!("{kills} kills in {:?}, {} starts", began.elapsed(), keys.len());
+
+    let process = world.process().await;
+    current.send_replace(Some(process.api.clone()));
+    let mut runs = Vec::new();
+    for key in &keys {
+        let started = start(&process.api, key).await.expect("an answer");
+        runs.push(started["run_id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(listed(&process.api).await, runs.len(), "one run for each key");
+    let after_kills = Instant::now();
+    for run in &runs {
+        process.api.run_that_is(run, "completed").await;
+    }
+    println!("all are over {:?} after the last kill", after_kills.elapsed());
+    (process, runs)
+}
+
+/// How many runs there are.
+async fn listed(api: &Api) -> usize {
+    let (mut count, mut cursor) = (0, String::new());
     loop {
-        let rests = |run: &Value| ["completed", "waiting"].contains(&run["status"].as_str().unwrap());
-        let view = api.run_when(run, "at an end or waiting", rests).await;
-        if view["status"] == "completed" {
-            return settled;
-        }
-        for request in view["requests"].as_array().unwrap() {
-            assert_eq!((&request["kind"], &request["tool"]), (&json!("uncertain"), &json!("act")), "{request}");
-            api.respond(request, &json!({"decision": "settle", "resolution": "abort"})).await.expect(200);
-            settled += 1;
-        }
+        let page = api.get(&format!("/v1/runs?limit=100{cursor}")).await.expect(200);
+        count += page["items"].as_array().unwrap().len();
+        let Some(next) = page["next_cursor"].as_str() else { return count };
+        cursor = format!("&cursor={next}");
     }
 }
 
-/// A result in the journal is that of a call that arrived.
-fn account_for(world: &World, run: &str, journal: &[Value]) {
-    let (act, look) = (world.arrivals("act"), world.arrivals("look"));
-    for finished in journal.iter().filter(|entry| entry["kind"] == "CallFinished") {
-        let key = format!("{run}.{}", finished["call"].as_str().unwrap());
-        if finished["result"]["outcome"] == "returned" {
-            assert!(act.contains_key(&key) || look.contains_key(&key), "{finished}");
+/// Audits the recording of `run` and adds its facts to `journals`. Returns the longest that it stood
+/// still although there was something to do.
+async fn check_journal(world: &World, api: &Api, run: &str, journals: &mut BTreeMap<String, Vec<Fact>>) -> Duration {
+    let recording = record::read(&api.recording(run).await).unwrap();
+    let definition = Arc::new(recording.header.definition);
+    let id = recording.header.run_id;
+    let found = audit::journal(&id, &definition, &recording.entries).unwrap();
+    let found: Vec<_> = found.iter().map(Violation::to_string).collect();
+    assert!(found.is_empty(), "{run}: {found:#?}");
+    let mut folded = Run::start(id, definition, &recording.entries[0]).unwrap();
+    let mut longest = 0;
+    for pair in recording.entries.windows(2) {
+        let (entry, later) = (&pair[0], &pair[1]);
+        if entry.index > 0 {
+            folded.apply(entry).unwrap();
         }
+        // Who rests until a moment has something to do from then on.
+        let since = match next(&folded, entry.at) {
+            _ if folded.driver.is_some() => Some(entry.at),
+            Next::Rest { open, until } if open.is_empty() => until,
+            Next::Rest { .. }
+            | Next::Dispatch(_)
+            | Next::Await
+            | Next::CallModel
+            | Next::Expire(_)
+            | Next::Finish(_) => Some(entry.at),
+        };
+        longest = longest.max(since.map_or(0, |since| later.at.since(since)));
     }
+    world.account_for(run, &recording.entries);
+    journals.insert(run.to_owned(), recording.entries.into_iter().map(|entry| entry.fact).collect());
+    Duration::from_millis(longest)
+}
+
+/// What the tools saw is what the journals allow.
+fn check_executions(world: &World, journals: &BTreeMap<String, Vec<Fact>>) {
+    let retries = person::retries(journals);
+    let mut repeated = 0;
+    for (key, (tool, count)) in world.executions() {
+        let retries = retries.get(&key).copied().unwrap_or(0);
+        repeated += u32::from(count > 1);
+        let most = match tool.as_str() {
+            "act" | "deploy" => 1 + retries,
+            // Three attempts, and three for each time that a person says so.
+            _ => 3 + retries,
+        };
+        assert!(count <= most, "{tool} {key} ran {count} times, with {retries} retries");
+    }
+    println!("{repeated} calls ran more than once, each for a reason");
 }
