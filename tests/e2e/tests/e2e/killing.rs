@@ -156,6 +156,8 @@ async fn check_journal(world: &World, api: &Api, run: &str, journals: &mut BTree
             | Next::Await
             | Next::CallModel
             | Next::Expire(_)
+            | Next::StopWaiting(_)
+            | Next::Reopen
             | Next::Finish(_) => Some(entry.at),
         };
         longest = longest.max(since.map_or(0, |since| later.at.since(since)));
