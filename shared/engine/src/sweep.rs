@@ -69,9 +69,9 @@ impl Engine {
         Ok(woken)
     }
 
-    /// Wakes every run that a driver holds or that is queued. For a sole host that has just started:
-    /// all those drivers are gone, and so are the messages of a queue in memory; neither need wait for
-    /// the time that they had.
+    /// Wakes every run that a driver holds, that is queued, or that a sweep woke and that has written
+    /// nothing since. For a sole host that has just started: all those drivers are gone, and so are the
+    /// messages of a queue in memory; none need wait for the time that they had.
     ///
     /// # Errors
     /// If the store fails.
@@ -83,7 +83,8 @@ impl Engine {
             let lost = due.iter().filter(|due| match due.status {
                 // One that completed is due if something runs or is to run that was approved late.
                 Status::Running | Status::Queued | Status::Completed => true,
-                Status::Waiting | Status::Paused | Status::Failed | Status::Cancelled => false,
+                // It has no more than a timer, unless that is over and a sweep has seen it.
+                Status::Waiting | Status::Paused | Status::Failed | Status::Cancelled => due.wakes > 0,
             });
             let held: Vec<_> = lost.map(|due| due.run.clone()).collect();
             let unsent = self.ports.queue.wake_all(&held).await;

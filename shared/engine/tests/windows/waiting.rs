@@ -178,3 +178,21 @@ async fn a_completed_run_is_not_paused() {
     let refused = world.engine.pause(&World::user("ann"), &run, None).await;
     assert!(matches!(refused, Err(Problem::WrongState(_))), "{refused:?}");
 }
+
+/// D7, D8: the sweep woke it because its wait was over, and the message was lost with the host. The
+/// next host knows that there are no messages, and wakes it at once; one that nobody woke stays alone.
+#[tokio::test]
+async fn a_waiting_run_whose_wake_was_lost_with_its_host_goes_on_at_once() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    world.models.reply(vec![call("a", "deploy", "{}")]);
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    world.queue.take();
+    assert_eq!(world.engine.wake_orphans().await.unwrap().woken, 0);
+    world.clock.advance(MINUTE + 1);
+    assert_eq!(world.engine.sweep().await.unwrap().woken, 1);
+    world.queue.take();
+    assert_eq!(world.engine.sweep().await.unwrap().woken, 0, "it was woken, and is given time");
+    assert_eq!(world.other_host("next").wake_orphans().await.unwrap().woken, 1);
+    assert_eq!(world.queue.take().len(), 1);
+}
