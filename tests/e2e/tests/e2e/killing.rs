@@ -18,7 +18,7 @@ use dormouse_domain::{
     audit::{self, Violation},
     next, record,
 };
-use dormouse_e2e::{Api, Process, Spawned, assert_every_call_has_one_result};
+use dormouse_e2e::{Api, Process, Spawned, assert_every_call_has_one_result, eventually};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 
@@ -27,7 +27,7 @@ use world::World;
 
 const KILLS: u32 = 200;
 /// The longest that a process lives once it serves, but for the last.
-const LIFE: Duration = Duration::from_millis(400);
+const LIFE: Duration = Duration::from_millis(340);
 /// The longest that a run may stand still while there is something to do: a step's timeout and two
 /// minutes (D7).
 const BOUND: Duration = Duration::from_secs(180 + 120);
@@ -36,9 +36,12 @@ fn kills() -> u32 {
     std::env::var("DORMOUSE_KILLS").ok().map_or(KILLS, |text| text.parse().expect("DORMOUSE_KILLS is a number"))
 }
 
+/// The key of a start, and the agent: one waits for its person, the other goes on without.
+type Key = (String, &'static str);
+
 /// Starts the run of this key, once, however often it is asked for.
-async fn start(api: &Api, key: &str) -> reqwest::Result<Value> {
-    let body = json!({"agent": "ops", "input": "Go."}).to_string();
+async fn start(api: &Api, (key, agent): &Key) -> reqwest::Result<Value> {
+    let body = json!({"agent": agent, "input": "Go."}).to_string();
     let request = api.request("POST", "/v1/runs").header("idempotency-key", key).body(body);
     Api::try_send(request).await.map(|answer| answer.expect(202))
 }
@@ -63,6 +66,8 @@ async fn b4_d7_d8_e3_e4_two_hundred_kills_lose_and_repeat_nothing() {
     for run in &runs {
         slowest = slowest.max(check_journal(&world, api, run, &mut journals).await);
     }
+    let late = journals.values().flatten().filter(|fact| matches!(fact, Fact::WaitExpired { .. })).count();
+    println!("{late} times a conversation went on without an answer");
     println!("the longest that a run stood still with something to do: {slowest:?}");
     assert!(slowest < BOUND, "a run stood still for {slowest:?}");
     check_executions(&world, &journals);
@@ -89,8 +94,8 @@ async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process,
         let process = world.process().await;
         let api = process.api.clone();
         current.send_replace(Some(api.clone()));
-        let starting = (kill % 4 == 0).then(|| {
-            let key = format!("run-{kill}");
+        let starting = (kill % 4 == 0 && kill < kills / 4 * 3 + 1).then(|| {
+            let key = (format!("run-{kill}"), if kill % 8 == 0 { "patient" } else { "hasty" });
             keys.push(key.clone());
             tokio::spawn(async move { start(&api, &key).await })
         });
@@ -114,10 +119,24 @@ async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process,
     assert_eq!(listed(&process.api).await, runs.len(), "one run for each key");
     let after_kills = Instant::now();
     for run in &runs {
-        process.api.run_that_is(run, "completed").await;
+        let settled = async || is_settled(&process.api, run).await.then_some(());
+        eventually(&format!("the end of {run}"), settled).await;
     }
     println!("all are over {:?} after the last kill", after_kills.elapsed());
     (process, runs)
+}
+
+/// Whether `run` has completed, and nothing is to come of it any more.
+async fn is_settled(api: &Api, run: &str) -> bool {
+    if api.run(run).await["status"] != "completed" {
+        return false;
+    }
+    let recording = record::read(&api.recording(run).await).unwrap();
+    let definition = Arc::new(recording.header.definition);
+    let mut folded = Run::start(recording.header.run_id, definition, &recording.entries[0]).unwrap();
+    recording.entries[1..].iter().for_each(|entry| folded.apply(entry).unwrap());
+    let nothing = Next::Rest { open: Vec::new(), until: None };
+    folded.driver.is_none() && next(&folded, recording.header.exported_at) == nothing
 }
 
 /// How many runs there are.

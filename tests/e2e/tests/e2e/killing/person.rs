@@ -1,7 +1,11 @@
 //! A person who answers whatever waits, through whichever process serves, and keeps what they were
 //! told.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use dormouse_domain::{
     Fact,
@@ -11,7 +15,7 @@ use dormouse_e2e::{Answer, Api};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 
-use super::world::World;
+use super::world::{WAIT, World};
 
 /// Between two looks at the inbox.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -23,6 +27,8 @@ pub(super) struct Person {
     world: Arc<World>,
     /// What they decided; of one whose answer never came they say the same again.
     said: Decisions,
+    /// Requests that they leave for a while.
+    later: BTreeMap<String, Instant>,
     /// What they were told that stands.
     stands: Decisions,
     /// Answers that never came.
@@ -31,7 +37,7 @@ pub(super) struct Person {
 
 impl Person {
     pub(super) fn new(world: Arc<World>) -> Self {
-        Self { world, said: Decisions::new(), stands: Decisions::new(), unanswered: 0 }
+        Self { world, said: Decisions::new(), later: BTreeMap::new(), stands: Decisions::new(), unanswered: 0 }
     }
 
     /// Answers whatever waits, for ever.
@@ -63,6 +69,11 @@ impl Person {
     async fn answer(&mut self, api: &Api, request: &Value) -> reqwest::Result<()> {
         let id = request["request_id"].as_str().unwrap().to_owned();
         assert!(!self.stands.contains_key(&id), "what is decided is on offer again: {request}");
+        let world = &self.world;
+        let delay = || if world.below(4) == 0 { 2 * WAIT } else { Duration::ZERO };
+        if Instant::now() < *self.later.entry(id.clone()).or_insert_with(|| Instant::now() + delay()) {
+            return Ok(());
+        }
         if !self.said.contains_key(&id) {
             let decision = self.decide(request);
             self.said.insert(id.clone(), decision);

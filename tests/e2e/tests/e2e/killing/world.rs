@@ -10,6 +10,9 @@ use dormouse_domain::{Entry, Fact, entry::CallResult};
 use dormouse_e2e::{Agents, ModelServer, Process, Seed, Tool, ToolAnswer, ToolServer, anthropic};
 use tempfile::TempDir;
 
+/// How long the conversation of the agent `hasty` waits.
+pub(super) const WAIT: Duration = Duration::from_millis(700);
+
 /// How often each call was executed, by its key, and by which tool.
 type Executions = Arc<Mutex<BTreeMap<String, (String, u32)>>>;
 
@@ -28,13 +31,15 @@ fn replies() -> Vec<String> {
         format!(r#"{{"type":"tool_use","id":"{id}","name":"{tool}","input":{input}}}"#)
     };
     let turn = |calls: &[String]| anthropic(&calls.iter().map(String::as_str).collect::<Vec<_>>());
-    vec![
+    let mut replies = vec![
         turn(&[call("a", "look", "{}"), call("b", "act", "{}")]),
         turn(&[call("c", "deploy", r#"{"n":1}"#), call("d", "pay", "{}"), call("e", "look", "{}")]),
         turn(&[call("f", "ask_user", r#"{"question":"Go on?"}"#), call("g", "act", "{}")]),
         turn(&[call("h", "act", "{}"), call("i", "deploy", r#"{"n":2}"#), call("j", "note", "{}")]),
-        anthropic(&[r#"{"type":"text","text":"Done."}"#]),
-    ]
+    ];
+    // One more for each late answer that it is told of.
+    replies.extend((0..40).map(|_| anthropic(&[r#"{"type":"text","text":"Done."}"#])));
+    replies
 }
 
 impl World {
@@ -52,18 +57,17 @@ impl World {
             });
         }
         let http = |name: &str, replay: &str| Tool::http(name, &tools.url(name)).set("replay", &format!("{replay:?}"));
-        let agents = Agents::new().with(
-            "ops",
-            "anthropic:claude-test",
-            &[
-                http("look", "safe").reads(),
-                http("act", "manual").allowed(),
-                http("deploy", "manual").asks(),
-                http("pay", "idempotent").allowed(),
-                http("note", "idempotent").asks(),
-                Tool::builtin("ask_user"),
-            ],
-        );
+        let all = [
+            http("look", "safe").reads(),
+            http("act", "manual").allowed(),
+            http("deploy", "manual").asks(),
+            http("pay", "idempotent").allowed(),
+            http("note", "idempotent").asks(),
+            Tool::builtin("ask_user"),
+        ];
+        let model = "anthropic:claude-test";
+        let hasty = format!("wait = \"{}ms\"", WAIT.as_millis());
+        let agents = Agents::new().with("patient", model, &all).with_settings("hasty", model, &hasty, &all);
         let model = ModelServer::start(replies()).await;
         Self { model, agents, data: TempDir::new().unwrap(), _tools: tools, executions, seed }
     }
