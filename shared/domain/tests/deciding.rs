@@ -306,3 +306,33 @@ fn summaries() {
     let long = summary("t", &json!({"a": "é".repeat(500)}));
     assert!(long.len() < 320 && long.ends_with('…'));
 }
+
+/// Texts of people have 16 KiB at most, that many included; a refusal says what is on offer.
+#[test]
+fn limits_and_words_of_refusals() {
+    assert_eq!(MAX_TEXT_BYTES, 16_384);
+    let approval = request(RequestKind::Approval, None);
+    let reason = "x".repeat(MAX_TEXT_BYTES);
+    assert!(judge(&approval, json!({"decision": "deny", "reason": reason})).is_ok());
+    let refused = judge(&approval, json!({"decision": "settle"})).unwrap_err().to_string();
+    assert_eq!(refused, "the decision settle is not on offer here; offered: approve, deny");
+}
+
+/// E4: what each decision promises, and what it does not, in words.
+#[test]
+fn decisions_say_what_they_promise() {
+    let settle = |resolution| Decision::Settle { resolution };
+    let answer = |cancels| Decision::Answer { answer: json!(1), cancels };
+    for (decision, words) in [
+        (Decision::Approve, "repeated only if its tool allows that or a person says so"),
+        (Decision::Deny { reason: None }, "does not run"),
+        (answer(false), "the agent gets this answer"),
+        (answer(true), "nothing is undone"),
+        (settle(Resolution::Retry), "it has then run twice"),
+        (settle(Resolution::Result("x".into())), "nothing runs"),
+        (settle(Resolution::Abort), "nobody knows"),
+    ] {
+        let note = decision.note();
+        assert!(note.starts_with("decided once and for all; ") && note.contains(words), "{decision:?}: {note}");
+    }
+}

@@ -1,0 +1,384 @@
+//! What single entries make of a run: table tests of the fold, `next` and the item, where random
+//! journals would hardly look.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use dormouse_domain::{
+    CallKey, Definition, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, RequestKey, Run, RunId,
+    agent_file,
+    entry::{CallResult, DriverStop, FinalStatus, Opened, Outcome},
+    item::{RunItem, standing},
+    message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
+    next,
+    plan::Plan,
+    request::{DecisionKind, RequestKind},
+    retry::{self, Failure, FailureClass},
+    run::{CallState, Status},
+    windows::Windows,
+};
+
+const AGENT: &str = r#"
+    models = ["a:one", "b:two"]
+    reply_within = "1h"
+    [limits]
+    turns = 3
+    tokens = 1000
+    wall = "1h"
+    [[tools]]
+    name = "do"
+    permission = "allow"
+    http = { url = "http://x" }
+"#;
+
+/// A run that grows by facts, a second apart.
+struct Story {
+    run: Run,
+    now: Millis,
+}
+
+impl Story {
+    fn new(input: &str) -> Self {
+        let definition = Arc::new(definition());
+        let fact = Fact::RunStarted {
+            owner: me(),
+            agent: "a".into(),
+            definition: definition.digest().unwrap(),
+            mode: Mode::Normal,
+            input: vec![Content::text(input)],
+            metadata: BTreeMap::new(),
+        };
+        let entry = Entry { index: 0, entry_id: EntryId("e0".into()), at: Millis(1_000), driver: None, fact };
+        Self { run: Run::start(RunId::from_bits(7), definition, &entry).unwrap(), now: Millis(1_000) }
+    }
+
+    /// The entry that `driver` would write next; `~` is no driver.
+    fn entry(&self, driver: &str, fact: Fact) -> Entry {
+        let index = self.run.len;
+        let driver = (driver != "~").then(|| DriverId(driver.to_owned()));
+        Entry { index, entry_id: EntryId(format!("e{index}")), at: self.now, driver, fact }
+    }
+
+    fn put(&mut self, driver: &str, fact: Fact) -> &mut Self {
+        self.now = self.now.plus(1_000);
+        let entry = self.entry(driver, fact);
+        self.run.apply(&entry).unwrap();
+        self
+    }
+
+    fn refuses(&self, driver: &str, fact: Fact) -> bool {
+        self.run.clone().apply(&self.entry(driver, fact)).is_err()
+    }
+
+    fn start(&mut self, driver: &str) -> &mut Self {
+        let until = self.now.plus(180_000);
+        self.put(driver, Fact::DriverStarted { until })
+    }
+
+    fn reply(&mut self, driver: &str, calls: Vec<Plan>) -> &mut Self {
+        let seen = self.run.len;
+        let block =
+            |_: &Plan| ReplyBlock::ToolCall { id: "c".into(), name: "do".into(), arguments: "{}".into(), raw: None };
+        let content = calls.iter().map(block).collect();
+        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+        let model = self.run.model().clone();
+        self.put(driver, Fact::ModelReplied { model, content, stop: StopReason::ToolUse, usage, seen, calls })
+    }
+
+    fn next(&self) -> Next {
+        next(&self.run, self.now)
+    }
+
+    fn status(&self) -> Status {
+        standing(&self.run, self.now).0
+    }
+}
+
+fn definition() -> Definition {
+    agent_file::parse(AGENT, "a", 600_000).unwrap()
+}
+
+fn me() -> Principal {
+    Principal { tenant: "t".into(), subject: "s".into() }
+}
+
+fn crashed() -> Fact {
+    Fact::DriverStopped { stop: DriverStop::Crashed { message: "x".into() } }
+}
+
+fn ended(status: FinalStatus) -> Fact {
+    Fact::RunFinished(Outcome { status, why: "x".into(), by: None, unknown_calls: vec![] })
+}
+
+fn message() -> Fact {
+    Fact::MessageAdded { by: me(), content: vec![Content::text("hm")], supersedes: false }
+}
+
+fn failure(class: FailureClass, retry_after_ms: Option<u64>) -> Failure {
+    Failure { class, message: "no".into(), retry_after_ms }
+}
+
+fn overloaded(story: &Story) -> Fact {
+    retry::after(&story.run, &failure(FailureClass::Overloaded, None), story.now, story.now)
+}
+
+/// D7: five panics without progress end a run, saying where; what is done in between starts the count
+/// anew.
+#[test]
+fn panics_are_counted_until_something_happens() {
+    let mut story = Story::new("go");
+    for n in 0..4 {
+        story.start(&format!("d{n}")).put(&format!("d{n}"), crashed());
+        assert!(!matches!(story.next(), Next::Finish(_)), "after {} panics", n + 1);
+    }
+    assert_eq!((story.run.deaths.panics, story.run.deaths.unexplained), (4, 0));
+    let mut busy = Story { run: story.run.clone(), now: story.now };
+    busy.put("~", message());
+    busy.start("e").put("e", crashed());
+    assert_eq!(busy.run.deaths.panics, 1);
+
+    story.start("d4").put("d4", crashed());
+    let Next::Finish(outcome) = story.next() else { panic!("{:?}", story.next()) };
+    assert_eq!(outcome.status, FinalStatus::Failed);
+    assert_eq!(outcome.why, "the step crashed 5 times in a row after entry 10");
+}
+
+/// Panics back off: 1 s, 4 s, 16 s, 64 s.
+#[test]
+fn panics_back_off() {
+    let mut story = Story::new("go");
+    for (n, span) in [(0, 1_000), (1, 4_000), (2, 16_000), (3, 64_000)] {
+        story.start(&format!("d{n}")).put(&format!("d{n}"), crashed());
+        let until = Some(story.now.plus(span));
+        assert_eq!(story.next(), Next::Rest { open: vec![], until });
+        assert_eq!(standing(&story.run, story.now).1, until);
+        story.now = story.now.plus(span);
+        assert_eq!(story.next(), Next::CallModel, "from that moment on");
+    }
+}
+
+/// D7: ten unexplained deaths end a run if they took ten minutes, not before.
+#[test]
+fn deaths_are_counted_and_timed() {
+    let mut story = Story::new("go");
+    for n in 0..11 {
+        story.start(&format!("d{n}"));
+    }
+    assert_eq!(story.run.deaths.unexplained, 10);
+    let first = story.run.deaths.since.unwrap();
+    assert_eq!(story.next(), Next::CallModel);
+    story.now = first.plus(10 * 60 * 1_000 - 1);
+    assert_eq!(story.next(), Next::CallModel);
+    story.now = first.plus(10 * 60 * 1_000);
+    let Next::Finish(outcome) = story.next() else { panic!("{:?}", story.next()) };
+    assert_eq!(outcome.why, "the step died 10 times in a row after entry 11");
+    assert!(!matches!(next(&Story::new("go").start("d").run, Millis(u64::MAX)), Next::Rest { .. }));
+}
+
+/// B9: what a model was asked when its driver died is not known to have cost nothing; a driver that
+/// died while a call ran, or while it served a run that had ended, had asked no model.
+#[test]
+fn interrupted_model_calls_spoil_the_count() {
+    let mut asked = Story::new("go");
+    asked.start("d").start("e");
+    assert!(asked.run.usage.incomplete);
+    let mut crash = Story::new("go");
+    crash.start("d").put("d", crashed());
+    assert!(crash.run.usage.incomplete);
+    let mut running = Story::new("go");
+    running.start("d").reply("d", vec![Plan::Start]).start("e");
+    assert!(!running.run.usage.incomplete);
+    assert!(matches!(running.run.turns[0].calls[0].state, CallState::Unknown { attempt: 1, .. }));
+    let mut over = Story::new("go");
+    over.start("d").reply("d", vec![]).put("d", ended(FinalStatus::Completed)).start("e").start("f");
+    assert!(!over.run.usage.incomplete);
+}
+
+/// The time that drivers held the run: of a dead one, up to its deadline at most.
+#[test]
+fn work_is_timed() {
+    let mut story = Story::new("go");
+    story.start("d").put("d", Fact::DriverStopped { stop: DriverStop::HandedOff });
+    assert_eq!(story.run.worked_ms, 1_000);
+    story.start("e");
+    story.now = story.now.plus(1_000_000);
+    story.start("f");
+    assert_eq!(story.run.worked_ms, 1_000 + 179_000);
+}
+
+/// What only the holder writes.
+#[test]
+fn facts_of_drivers_are_the_holders() {
+    let mut story = Story::new("go");
+    assert!(story.refuses("d", crashed()) && story.refuses("~", crashed()));
+    story.start("d");
+    assert!(story.refuses("e", crashed()) && story.refuses("~", crashed()) && !story.refuses("d", crashed()));
+    assert!(story.refuses("e", ended(FinalStatus::Failed)) && !story.refuses("~", ended(FinalStatus::Cancelled)));
+    assert!(story.refuses("~", Fact::Reopened {}) && story.refuses("d", Fact::Reopened {}));
+}
+
+/// A run ends once; one that completed can still fail, by what it has left to run.
+#[test]
+fn ends() {
+    use FinalStatus::{Cancelled, Completed, Failed};
+    for (first, second, taken) in [
+        (Completed, Completed, false),
+        (Completed, Cancelled, false),
+        (Completed, Failed, true),
+        (Failed, Failed, false),
+        (Failed, Completed, false),
+        (Cancelled, Failed, false),
+    ] {
+        let mut story = Story::new("go");
+        story.start("d").reply("d", vec![]).put("d", ended(first));
+        assert_eq!(!story.refuses("~", ended(second)), taken, "{first:?} then {second:?}");
+        assert_eq!(!story.refuses("e", Fact::DriverStarted { until: Millis(0) }), first == Completed, "{first:?}");
+        assert_eq!((story.run.is_over(), story.run.has_completed()), (first != Completed, first == Completed));
+    }
+}
+
+/// B10, B11: attempts, pauses and the time that a model has are counted by the journal; a model that is
+/// given up is not asked again for the next reply.
+#[test]
+fn failures_of_a_model() {
+    let mut story = Story::new("go");
+    story.start("d");
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        let fact = overloaded(&story);
+        story.put("d", fact);
+        let retry_at = story.run.trouble.retry_at.unwrap();
+        pauses.push(retry_at.since(story.now) + 1_000);
+        assert_eq!(story.next(), Next::Rest { open: vec![], until: Some(retry_at) });
+        story.now = retry_at;
+        assert_eq!(story.next(), Next::CallModel);
+    }
+    assert_eq!(pauses, [2_000, 8_000, 32_000, 128_000]);
+    assert_eq!((story.run.trouble.attempts, story.run.trouble.model), (4, 0));
+    let fact = overloaded(&story);
+    story.put("d", fact);
+    assert_eq!((story.run.trouble.attempts, story.run.trouble.model, story.run.trouble.since), (0, 1, None));
+    assert_eq!(story.run.model().to_string(), "b:two");
+    assert!(story.run.usage.incomplete);
+    story.reply("d", vec![Plan::Start]);
+    assert_eq!((story.run.trouble.model, story.run.trouble.attempts), (1, 0));
+    // A follow-up after the end begins with the first model again.
+    let result = CallResult::Returned { content: vec![], is_error: false };
+    story.put("d", Fact::CallFinished { call: CallKey::new(story.run.len - 1, 0), attempt: 1, result });
+    story.reply("d", vec![]).put("d", ended(FinalStatus::Completed)).put("~", message());
+    assert_eq!(story.run.trouble.model, 0);
+}
+
+/// What follows a failure, by its class and by what the provider asks for.
+#[test]
+fn what_follows_a_failure() {
+    const HOUR: u64 = 3_600_000;
+    let what = |models: &[&str], class: FailureClass, asks_ms: Option<u64>| {
+        let mut story = Story::new("go");
+        let mut definition = definition();
+        definition.reply_within_ms = 48 * HOUR;
+        definition.models = models.iter().map(|model| model.parse::<ModelRef>().unwrap()).collect();
+        story.run.definition = Arc::new(definition);
+        let fact = retry::after(&story.run, &failure(class, asks_ms), story.now, story.now);
+        let Fact::ModelFailed { retry_at, next_model, attempt: 1, .. } = fact else { panic!("{fact:?}") };
+        (retry_at.map(|at| at.since(story.now)), next_model)
+    };
+    let (one, two) = (["a:one"], ["a:one", "b:two"]);
+    for class in [
+        FailureClass::Overloaded,
+        FailureClass::RateLimited,
+        FailureClass::Network,
+        FailureClass::Server,
+        FailureClass::BadReply,
+    ] {
+        assert!(class.is_retryable());
+        assert_eq!(what(&two, class, None), (Some(2_000), 0));
+    }
+    for class in [FailureClass::Rejected, FailureClass::Auth] {
+        assert!(!class.is_retryable());
+        assert_eq!(what(&two, class, None), (Some(0), 1), "the next model, at once");
+        assert_eq!(what(&one, class, None), (None, 0), "the end");
+    }
+    let limited = FailureClass::RateLimited;
+    assert_eq!(what(&two, limited, Some(15 * 60 * 1_000)), (Some(15 * 60 * 1_000), 0));
+    assert_eq!(what(&two, limited, Some(15 * 60 * 1_000 + 1)), (Some(0), 1));
+    assert_eq!(what(&one, limited, Some(24 * HOUR)), (Some(24 * HOUR), 0));
+    assert_eq!(what(&one, limited, Some(24 * HOUR + 1)), (None, 0));
+}
+
+/// B10: the time for a reply is inclusive at its edge, and over for a pause that would end after it.
+#[test]
+fn the_time_for_a_reply() {
+    let mut story = Story::new("go");
+    story.start("d");
+    let began = story.now;
+    let after = |now: Millis| match retry::after(&story.run, &failure(FailureClass::Server, None), began, now) {
+        Fact::ModelFailed { waited_ms, next_model, .. } => (waited_ms, next_model),
+        fact => panic!("{fact:?}"),
+    };
+    let hour = 3_600_000;
+    assert_eq!(after(began.plus(hour - 2_000)), (hour - 2_000, 0));
+    assert_eq!(after(began.plus(hour - 1_999)), (hour - 1_999, 1));
+}
+
+/// The ceilings, each at its edge.
+#[test]
+fn ceilings() {
+    let mut turns = Story::new("go");
+    turns.start("d").reply("d", vec![]);
+    for _ in 0..2 {
+        assert!(matches!(turns.next(), Next::Finish(_)));
+        turns.put("~", message());
+        assert_eq!(turns.next(), Next::CallModel);
+        turns.reply("d", vec![]);
+    }
+    turns.put("~", message());
+    let Next::Finish(outcome) = turns.next() else { panic!("{:?}", turns.next()) };
+    assert_eq!((outcome.status, outcome.why.as_str()), (FinalStatus::Failed, "the limit of 3 turns is reached"));
+
+    for (used, over) in [(999, false), (1_000, true)] {
+        let mut story = Story::new("go");
+        story.start("d");
+        story.run.usage.cache_read_tokens = used;
+        assert_eq!(matches!(story.next(), Next::Finish(_)), over, "{used} tokens");
+    }
+    for (span, over) in [(3_599_999, false), (3_600_000, true)] {
+        let mut story = Story::new("go");
+        story.start("d");
+        story.now = story.now.plus(span);
+        assert_eq!(matches!(story.next(), Next::Finish(_)), over, "{span} ms of work");
+    }
+}
+
+/// What clients see of where a run stands.
+#[test]
+fn statuses() {
+    let mut story = Story::new("go");
+    assert_eq!(story.status(), Status::Queued);
+    story.put("~", Fact::Paused { by: me() });
+    assert_eq!((story.status(), standing(&story.run, story.now).1), (Status::Paused, None));
+    story.put("~", Fact::Resumed { by: me() }).start("d");
+    assert_eq!(story.status(), Status::Running);
+    let windows = Windows { wait_until: Millis(50_000), decide_by: Millis(60_000) };
+    let (kind, decisions) = (RequestKind::Approval, DecisionKind::offered(RequestKind::Approval));
+    story.reply("d", vec![Plan::Ask { reason: "x".into() }]);
+    let call = CallKey::new(story.run.len - 1, 0);
+    let opened = Opened { call, kind, windows, decisions };
+    story.put("d", Fact::Suspended { requests: vec![opened], until: None });
+    let request = RequestKey::new(story.run.len - 1, 0);
+    assert_eq!((story.status(), standing(&story.run, story.now).1), (Status::Waiting, Some(Millis(50_001))));
+    story.put("~", Fact::Paused { by: me() });
+    assert_eq!(story.status(), Status::Paused);
+    story.put("~", Fact::CancelRequested { by: me(), reason: None });
+    assert_eq!(story.status(), Status::Queued, "it is to be ended, paused or not");
+    assert!(!story.run.requests.contains_key(&RequestKey::new(99, 0)) && story.run.requests.contains_key(&request));
+}
+
+/// The item's title is the first line of the input, cut at a character.
+#[test]
+fn titles() {
+    let title = |input: &str| RunItem::of(&Story::new(input).run, Millis(0)).title;
+    assert_eq!(title("  deploy the shop\nand then rest"), "deploy the shop");
+    assert_eq!(title(&"é".repeat(100)), "é".repeat(60));
+}
