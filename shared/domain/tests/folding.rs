@@ -313,9 +313,10 @@ fn the_time_for_a_reply() {
     let mut story = Story::new("go");
     story.start("d");
     let began = story.now;
-    let after = |now: Millis| match retry::after(&story.run, &failure(FailureClass::Server, None), began, now) {
-        Fact::ModelFailed { waited_ms, next_model, .. } => (waited_ms, next_model),
-        fact => panic!("{fact:?}"),
+    let after = |now: Millis| {
+        let fact = retry::after(&story.run, &failure(FailureClass::Server, None), began, now);
+        let Fact::ModelFailed { waited_ms, next_model, .. } = fact else { panic!("{fact:?}") };
+        (waited_ms, next_model)
     };
     let hour = 3_600_000;
     assert_eq!(after(began.plus(hour - 2_000)), (hour - 2_000, 0));
