@@ -6,7 +6,7 @@
 
 use dormouse_domain::{
     Entry, Fact, Millis, Next, Principal, RequestId, Run, RunId,
-    decide::{self, Answer, Decision, Refusal, Resolution},
+    decide::{self, Answer, Decision, Resolution},
     next,
     request::{Request, RequestStatus, Settled},
     run::Status,
@@ -57,8 +57,8 @@ impl Engine {
     /// Decides the one request of run `run_id` that waits, as `by`.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond). If none waits, what was decided last; [`Problem::WrongState`] if
-    /// nothing ever was, or if several wait.
+    /// As [`respond`](Self::respond). If none waits, what became of the last that did;
+    /// [`Problem::WrongState`] if none ever did, or if several wait.
     pub async fn respond_to_run(
         &self,
         by: &Principal,
@@ -84,15 +84,16 @@ impl Engine {
         self.unless_answered(by, key, problem).await
     }
 
-    /// Why no request of a run waits: whoever lost a race through this endpoint is told what stands,
-    /// as through the other one (case 2).
+    /// Why no request of a run waits: whoever comes second, or late, through this endpoint is told what
+    /// became of the last one, as through the other endpoint (cases 2 and 20).
     async fn nothing_waits(&self, run_id: &RunId) -> Result<Problem, Problem> {
         let run = self.load(run_id).await?.ok_or(Problem::NotFound("run"))?;
-        let decided = run.requests.iter().rev().find(|(_, request)| request.status == RequestStatus::Decided);
-        if let Some((key, _)) = decided {
+        if let Some(key) = run.requests.keys().next_back() {
             let id = RequestId { run: run_id.clone(), key: *key };
-            if let Some(settled) = self.ports.store.request(&id).await?.and_then(|row| row.decision) {
-                return Ok(Refusal::AlreadyDecided(Box::new(settled)).into());
+            let row = self.ports.store.request(&id).await?;
+            let now = self.ports.clock.now();
+            if let Some(refusal) = row.and_then(|row| decide::still_open(&row, now).err()) {
+                return Ok(refusal.into());
             }
         }
         Ok(Problem::WrongState("nothing in this run waits for an answer".to_owned()))

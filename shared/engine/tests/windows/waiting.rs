@@ -2,6 +2,7 @@
 
 use dormouse_domain::{
     Fact,
+    decide::Refusal,
     message::Content,
     request::{DecisionKind, RequestKind, RequestStatus},
     run::Status,
@@ -195,4 +196,29 @@ async fn a_waiting_run_whose_wake_was_lost_with_its_host_goes_on_at_once() {
     assert_eq!(world.engine.sweep().await.unwrap().woken, 0, "it was woken, and is given time");
     assert_eq!(world.other_host("next").wake_orphans().await.unwrap().woken, 1);
     assert_eq!(world.queue.take().len(), 1);
+}
+
+/// C4, cases 2 and 20: an answer through the run's name that comes too late is told what became of the
+/// request, as through the request's own.
+#[tokio::test]
+async fn both_names_tell_the_late_the_same() {
+    let world = World::default();
+    let ann = World::user("ann");
+    let run = world.start(agent("ops", &with("on_wait_expired = \"deny\""))).await;
+    world.models.reply(vec![call("a", "deploy", "{}")]);
+    world.models.reply(vec![say("done")]);
+    step(&world, &run).await;
+    let request = world.pending(&run).await.remove(0);
+    world.clock.set(request.windows.expires_at());
+    for written in [false, true] {
+        if written {
+            assert_eq!(step(&world, &run).await, StepReport::Finished);
+        }
+        let by_request = world.engine.respond(&ann, &request.id, &approve(&request), None).await;
+        let by_run = world.engine.respond_to_run(&ann, &run, &approve(&request), None).await;
+        for told in [by_request, by_run] {
+            let gone = matches!(told, Err(Problem::Refused(Refusal::Gone(RequestStatus::Expired))));
+            assert!(gone, "{told:?}, the expiry being written: {written}");
+        }
+    }
 }
