@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::wildcard_enum_match_arm,
     reason = "clippy takes a test's helpers for its subject"
 )]
 
@@ -13,6 +14,7 @@ mod claim;
 mod counting;
 mod deadlines;
 mod deciding;
+mod edge;
 mod killing;
 mod late;
 mod losing;
