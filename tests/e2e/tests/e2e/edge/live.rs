@@ -215,3 +215,19 @@ async fn e1_e2_e11_case_24_nobody_wins_after_the_edge_without_a_sweep() {
     assert_eq!(api.get("/v1/requests").await.expect(200)["items"], json!([]));
     assert_eq!(tools.calls().len(), 0);
 }
+
+/// Cases 21 and 22: nobody ever answers. The expiry itself moves the run on, and what the model reads says
+/// "expired, not run", and never that it is still pending.
+#[tokio::test]
+async fn c7_case_21_case_22_nobody_ever_answers() {
+    let tools = ToolServer::start().await;
+    let agents = ops(&tools);
+    let stack = stack(&agents, &Network::new(), Duration::from_secs(1)).await;
+    let run = stack.api.start("ops", "Deploy web.").await;
+    let done = stack.api.run_that_is(&run, "completed").await;
+    let output = done["output"].as_str().unwrap();
+    assert!(output.contains("Not run") && output.contains("expired"), "{output}");
+    assert!(!output.to_lowercase().contains("pending"), "{output}");
+    assert_eq!(stack.api.entries(&run, "RequestExpired").await.len(), 1);
+    assert_eq!(tools.calls().len(), 0);
+}
