@@ -10,11 +10,11 @@ mod world;
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use dormouse_domain::{
-    Fact, Next, Run,
+    Fact, Millis, Next, Run,
     audit::{self, Violation},
     next, record,
 };
@@ -28,9 +28,11 @@ use world::World;
 const KILLS: u32 = 200;
 /// The longest that a process lives once it serves, but for the last.
 const LIFE: Duration = Duration::from_millis(340);
-/// The longest that a run may stand still while there is something to do: a step's timeout and two
-/// minutes (D7).
-const BOUND: Duration = Duration::from_secs(180 + 120);
+/// The longest that a run may stand still, while there is something to do, once nobody kills any more.
+/// D7 allows a step's timeout and two minutes. Here a new process takes over at once and the sweep
+/// comes each second, so it is far less than the half minute for which the sweep leaves alone what it
+/// woke: a wake that is lost for good is found by this.
+const BOUND: Duration = Duration::from_secs(20);
 
 fn kills() -> u32 {
     std::env::var("DORMOUSE_KILLS").ok().map_or(KILLS, |text| text.parse().expect("DORMOUSE_KILLS is a number"))
@@ -55,21 +57,24 @@ async fn b4_d7_d8_e3_e4_two_hundred_kills_lose_and_repeat_nothing() {
     let (current, serving) = watch::channel(None);
     let mut person = Person::new(Arc::clone(&world));
     let began = Instant::now();
-    let (process, runs) = tokio::select! {
+    let (process, runs, last_start) = tokio::select! {
         () = person.answers(serving) => panic!("a person never stops"),
         lived = lives(&world, &current) => lived,
     };
     let api = &process.api;
     println!("{} runs came to their end, {:?} after the first start", runs.len(), began.elapsed());
-    let mut slowest = Duration::ZERO;
+    let (mut slowest, mut slowest_in_peace) = (Duration::ZERO, Duration::ZERO);
     let mut journals = BTreeMap::new();
     for run in &runs {
-        slowest = slowest.max(check_journal(&world, api, run, &mut journals).await);
+        for (since, until) in check_journal(&world, api, run, &mut journals).await {
+            slowest = slowest.max(Duration::from_millis(until.since(since)));
+            slowest_in_peace = slowest_in_peace.max(Duration::from_millis(until.since(since.max(last_start))));
+        }
     }
     let late = journals.values().flatten().filter(|fact| matches!(fact, Fact::WaitExpired { .. })).count();
     println!("{late} times a conversation went on without an answer");
-    println!("the longest that a run stood still with something to do: {slowest:?}");
-    assert!(slowest < BOUND, "a run stood still for {slowest:?}");
+    println!("the longest that a run stood still: {slowest:?}, after the last kill {slowest_in_peace:?}");
+    assert!(slowest_in_peace < BOUND, "a run stood still for {slowest_in_peace:?}");
     check_executions(&world, &journals);
     person.check(&journals);
     for request in world.model.requests() {
@@ -77,8 +82,8 @@ async fn b4_d7_d8_e3_e4_two_hundred_kills_lose_and_repeat_nothing() {
     }
 }
 
-/// Kills, and then lets the runs end. Returns the last process, and the runs.
-async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process, Vec<String>) {
+/// Kills, and then lets the runs end. Returns the last process, the runs, and when it was started.
+async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process, Vec<String>, Millis) {
     let kills = kills();
     let mut keys = Vec::new();
     let began = Instant::now();
@@ -110,6 +115,7 @@ async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process,
     println!("{kills} kills in {:?}, {} starts", began.elapsed(), keys.len());
 
     let process = world.process().await;
+    let last_start = now();
     current.send_replace(Some(process.api.clone()));
     let mut runs = Vec::new();
     for key in &keys {
@@ -123,7 +129,12 @@ async fn lives(world: &World, current: &watch::Sender<Option<Api>>) -> (Process,
         eventually(&format!("the end of {run}"), settled).await;
     }
     println!("all are over {:?} after the last kill", after_kills.elapsed());
-    (process, runs)
+    (process, runs, last_start)
+}
+
+fn now() -> Millis {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Millis(now.as_millis().try_into().unwrap())
 }
 
 /// Whether `run` has completed, and nothing is to come of it any more.
@@ -150,9 +161,14 @@ async fn listed(api: &Api) -> usize {
     }
 }
 
-/// Audits the recording of `run` and adds its facts to `journals`. Returns the longest that it stood
-/// still although there was something to do.
-async fn check_journal(world: &World, api: &Api, run: &str, journals: &mut BTreeMap<String, Vec<Fact>>) -> Duration {
+/// Audits the recording of `run` and adds its facts to `journals`. Returns when it stood still, from when
+/// to when, although there was something to do.
+async fn check_journal(
+    world: &World,
+    api: &Api,
+    run: &str,
+    journals: &mut BTreeMap<String, Vec<Fact>>,
+) -> Vec<(Millis, Millis)> {
     let recording = record::read(&api.recording(run).await).unwrap();
     let definition = Arc::new(recording.header.definition);
     let id = recording.header.run_id;
@@ -160,7 +176,7 @@ async fn check_journal(world: &World, api: &Api, run: &str, journals: &mut BTree
     let found: Vec<_> = found.iter().map(Violation::to_string).collect();
     assert!(found.is_empty(), "{run}: {found:#?}");
     let mut folded = Run::start(id, definition, &recording.entries[0]).unwrap();
-    let mut longest = 0;
+    let mut still = Vec::new();
     for pair in recording.entries.windows(2) {
         let (entry, later) = (&pair[0], &pair[1]);
         if entry.index > 0 {
@@ -179,11 +195,11 @@ async fn check_journal(world: &World, api: &Api, run: &str, journals: &mut BTree
             | Next::Reopen
             | Next::Finish(_) => Some(entry.at),
         };
-        longest = longest.max(since.map_or(0, |since| later.at.since(since)));
+        still.extend(since.map(|since| (since, later.at)));
     }
     world.account_for(run, &recording.entries);
     journals.insert(run.to_owned(), recording.entries.into_iter().map(|entry| entry.fact).collect());
-    Duration::from_millis(longest)
+    still
 }
 
 /// What the tools saw is what the journals allow.
