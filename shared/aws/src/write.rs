@@ -8,10 +8,7 @@
 //! Repeating is safe because each attempt is the same write: the same entry under the same
 //! condition, or the same transaction under the same token, within seconds (case 39).
 
-use std::{
-    hash::{BuildHasher as _, Hasher as _, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
 use dormouse_domain::EntryId;
 use dormouse_engine::ports::WriteError;
@@ -165,8 +162,7 @@ impl Write {
 /// that writers that met do not meet again.
 pub(crate) fn pause(number: u32) -> Duration {
     let full = 20_u64 << (2 * number.clamp(1, 5) - 2);
-    let drawn = RandomState::new().build_hasher().finish();
-    Duration::from_millis(full - drawn % (full / 2))
+    Duration::from_millis(full - fastrand::u64(..full / 2))
 }
 
 #[cfg(test)]
