@@ -19,9 +19,9 @@ const ALLOWED: [(&str, &[&str]); 7] = [
 
 /// Packages from outside that only these may use directly.
 const WRAPPED: [(&str, &[&str]); 3] = [
-    ("aws-sdk-dynamodb", &["dormouse-aws", "dormouse-localstack"]),
-    ("aws-sdk-sqs", &["dormouse-aws", "dormouse-localstack"]),
-    ("dynoxide-rs", &["dormouse-localstack", "dormouse-aws (dev)"]),
+    ("aws-sdk-dynamodb", &["dormouse-aws", "dormouse-localstack", "dormouse-simulation"]),
+    ("aws-sdk-sqs", &["dormouse-aws", "dormouse-localstack", "dormouse-simulation"]),
+    ("dynoxide-rs", &["dormouse-localstack", "dormouse-simulation", "dormouse-aws (dev)"]),
 ];
 
 /// What the domain may use at all: nothing that has a clock, randomness or IO.

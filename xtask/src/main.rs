@@ -5,6 +5,7 @@
 mod layers;
 mod mutants;
 mod replay;
+mod simulate;
 mod tidy;
 mod verify;
 
@@ -23,6 +24,8 @@ verbs:
   replay FILE
            folds a recording (GET /v1/runs/{id}/export), shows the state after each entry, and checks
            every invariant
+  simulate [--seeds N] [--from M] | [--seed N]
+           simulates everything on AWS with faults: N seeds from M on, or one with its trace
 ";
 
 fn main() -> Result<()> {
@@ -34,6 +37,7 @@ fn main() -> Result<()> {
         ["mutants", rest @ ..] => mutants::main(&root, rest),
         ["replay", file] => replay::run(Path::new(file)),
         ["replay", ..] => bail!("replay takes one file\n\n{USAGE}"),
+        ["simulate", asked @ ..] => simulate::run(&root, asked),
         [other, ..] => bail!("there is no verb {other:?}\n\n{USAGE}"),
         [] => bail!("{USAGE}"),
     }

@@ -1,0 +1,63 @@
+//! Who makes a call: one invocation of one function, which can die at any moment.
+//!
+//! The network asks who calls ([`current`]) and can kill the caller before or after a call. A dead
+//! invocation is dropped where it waits and is never polled again, as if its machine had lost power.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+
+tokio::task_local! {
+    static ACTOR: Arc<Actor>;
+}
+
+/// One invocation.
+pub(crate) struct Actor {
+    /// Its name, `<host>.<number>`.
+    pub(crate) name: String,
+    /// Whether its calls take no time: only then can somebody act at an exact moment.
+    pub(crate) instant: bool,
+    killed: Notify,
+}
+
+/// How an invocation ended.
+pub(crate) enum Life<T> {
+    /// It returned.
+    Done(T),
+    /// It died.
+    Died,
+    /// Its platform ended it at its deadline.
+    TimedOut,
+}
+
+/// The invocation that is being polled, if one is.
+pub(crate) fn current() -> Option<Arc<Actor>> {
+    ACTOR.try_with(Arc::clone).ok()
+}
+
+impl Actor {
+    /// An invocation of this name.
+    pub(crate) fn new(name: impl Into<String>, instant: bool) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), instant, killed: Notify::new() })
+    }
+
+    /// The host that it runs on.
+    pub(crate) fn host(&self) -> &str {
+        self.name.split_once('.').map_or(self.name.as_str(), |(host, _)| host)
+    }
+
+    /// Kills it. Whoever calls this from within it must wait for ever afterwards.
+    pub(crate) fn kill(&self) {
+        self.killed.notify_one();
+    }
+
+    /// Lives `life`, for `limit` at most.
+    pub(crate) async fn live<T>(self: &Arc<Self>, limit: Duration, life: impl Future<Output = T>) -> Life<T> {
+        tokio::select! {
+            biased;
+            () = self.killed.notified() => Life::Died,
+            done = ACTOR.scope(Arc::clone(self), life) => Life::Done(done),
+            () = tokio::time::sleep(limit) => Life::TimedOut,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether a call may run now, by the bare facts of the journal: without the fold that decided it.
+
+use std::collections::BTreeSet;
+
+use dormouse_domain::{
+    DriverId, Entry, Fact, RequestKey,
+    agent::Replay,
+    decide::{Decision, Resolution},
+    entry::CallResult,
+    message::ReplyBlock,
+    plan::{self, Plan},
+};
+use dormouse_engine::ports::ToolCall;
+
+use crate::books::Book;
+
+/// What the journal says about one call.
+#[derive(Default)]
+struct Sanction {
+    /// Policy allows it, or a person did.
+    allowed: bool,
+    /// The attempt that was announced last.
+    announced: u32,
+    /// Requests about it.
+    asked: BTreeSet<RequestKey>,
+    /// How often a person said that it is to run again.
+    retries: usize,
+    /// It has a result, or never gets one.
+    settled: bool,
+    /// A person allowed it with other arguments.
+    other_arguments: bool,
+}
+
+/// The driver that holds the run.
+pub(crate) fn holder(book: &Book) -> Option<&DriverId> {
+    let changes = book.entries.iter().rev().filter_map(|entry| {
+        let starts = matches!(entry.fact, Fact::DriverStarted { .. });
+        let stops = matches!(entry.fact, Fact::DriverStopped { .. } | Fact::Suspended { .. } | Fact::RunFinished(_));
+        (starts || stops).then_some(if starts { entry.driver.as_ref() } else { None })
+    });
+    changes.into_iter().next().flatten()
+}
+
+/// Whether this attempt may run now, on `host`: announced (I2), not settled (I3), allowed for exactly these
+/// arguments (I7), and after `earlier` others only if a person or the tool's policy says so (I8, B4).
+pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usize) -> Result<(), String> {
+    let reply = book.entries.get(call.call.entry as usize).map(|entry| &entry.fact);
+    let Some(Fact::ModelReplied { content, calls, .. }) = reply else { return Err("I2: no such reply".to_owned()) };
+    let ordinal = call.call.ordinal as usize;
+    let blocks = content.iter().filter_map(|block| match block {
+        ReplyBlock::ToolCall { name, arguments, .. } => Some((name, arguments)),
+        ReplyBlock::Text { .. } | ReplyBlock::Reasoning { .. } | ReplyBlock::Opaque { .. } => None,
+    });
+    let (name, raw) = blocks.into_iter().nth(ordinal).ok_or("I2: no such call")?;
+    let mut sanction =
+        Sanction { announced: u32::from(calls.get(ordinal) == Some(&Plan::Start)), ..Sanction::default() };
+    sanction.allowed = matches!(calls.get(ordinal), Some(Plan::Start | Plan::Allow));
+    book.entries.iter().for_each(|entry| sanction.enter(book, call, entry));
+    let given = plan::arguments(raw).map_err(|problem| format!("I7: {problem}"))?;
+    let digest = plan::call_digest(&book.run.owner, &book.run.id, name, &given);
+    let shown =
+        sanction.asked.iter().filter_map(|key| book.rows.get(key)).all(|row| digest.as_ref() == Ok(&row.digest));
+    for (holds, why) in [
+        (sanction.announced == call.attempt, "I2: another attempt is announced"),
+        (holder(book).is_some_and(|driver| driver.host() == host), "I4: another driver holds the run"),
+        (sanction.allowed, "I7: nobody allowed it"),
+        (!sanction.other_arguments, "I7: a person allowed other arguments"),
+        (given == call.arguments && *name == call.tool.name && shown, "I7: other arguments, or another tool"),
+        (!sanction.settled, "I3: it has a result"),
+        (call.tool.replay != Replay::Manual || earlier <= sanction.retries, "I8: a manual tool runs again unasked"),
+        (call.tool.replay != Replay::Safe || earlier < 3, "B4: a safe tool runs a fourth time"),
+    ] {
+        if !holds {
+            return Err(why.to_owned());
+        }
+    }
+    Ok(())
+}
+
+impl Sanction {
+    fn enter(&mut self, book: &Book, call: &ToolCall, entry: &Entry) {
+        match &entry.fact {
+            Fact::CallDispatched { calls } => {
+                let start = calls.iter().find(|start| start.call == call.call);
+                self.announced = start.map_or(self.announced, |start| start.attempt);
+            }
+            Fact::ModeChanged { calls, .. } => {
+                for change in calls.iter().filter(|change| change.call == call.call) {
+                    self.allowed = matches!(change.plan, Plan::Start | Plan::Allow);
+                }
+            }
+            Fact::Suspended { requests, .. } => {
+                let own = (0..).zip(requests).filter(|(_, opened)| opened.call == call.call);
+                self.asked.extend(own.map(|(ordinal, _)| RequestKey::new(entry.index, ordinal)));
+            }
+            Fact::RequestDecided { request, decision, digest, .. } if self.asked.contains(request) => {
+                let saw = book.rows.get(request).map(|row| (&row.digest, &row.arguments));
+                let same = saw == digest.as_ref().map(|digest| (digest, &call.arguments));
+                self.decided(decision, same);
+            }
+            Fact::RequestExpired { requests } => {
+                self.settled |= requests.iter().any(|key| self.asked.contains(key));
+            }
+            Fact::CallFinished { call: of, result: CallResult::Returned { .. }, .. } => {
+                self.settled |= *of == call.call;
+            }
+            Fact::RunStarted { .. }
+            | Fact::DriverStarted { .. }
+            | Fact::DriverStopped { .. }
+            | Fact::ModelReplied { .. }
+            | Fact::ModelFailed { .. }
+            | Fact::CallFinished { .. }
+            | Fact::RequestDecided { .. }
+            | Fact::WaitExpired { .. }
+            | Fact::MessageAdded { .. }
+            | Fact::Paused { .. }
+            | Fact::Resumed { .. }
+            | Fact::CancelRequested { .. }
+            | Fact::Reopened {}
+            | Fact::RunFinished(_) => {}
+        }
+    }
+
+    fn decided(&mut self, decision: &Decision, same: bool) {
+        match decision {
+            Decision::Approve => self.allowed = true,
+            Decision::Settle { resolution: Resolution::Retry } => {
+                self.allowed = true;
+                self.retries += 1;
+            }
+            Decision::Deny { .. } | Decision::Answer { .. } | Decision::Settle { .. } => {
+                self.settled = true;
+                return;
+            }
+        }
+        self.other_arguments |= !same;
+    }
+}
