@@ -68,7 +68,7 @@ pub struct Run {
     /// Deaths of drivers since something last happened.
     pub deaths: Deaths,
     /// Every tool call id that is on the wire.
-    pub(crate) wire_ids: BTreeSet<String>,
+    pub wire_ids: BTreeSet<String>,
 }
 
 /// A model's reply and its calls.

@@ -1,0 +1,496 @@
+//! The loop of a driver: mirrors `engine/src/step/{drive,calls,stop}.rs`. What to do is asked of the
+//! production `next`, what to write is made by the production code; mirrored is when, and what follows.
+
+use dormouse_domain::{
+    CallKey, Fact, Millis, Next, Run, ToolDef,
+    entry::{Dispatched, DriverStop, Opened},
+    message::Usage,
+    next,
+    plan::{self, Circumstances, Plan},
+    request,
+    retry::{self, Failure, FailureClass},
+    run::CallState,
+};
+use serde_json::Value;
+
+use crate::{
+    Protocol,
+    config::SLOW,
+    driver::{Driver, Heard, Left, Move, driver_id, entry},
+    fault::Fault,
+    history,
+    journal::Journal,
+    marks::Mark,
+    rules::Rule,
+    shared::Shared,
+    state::State,
+    store::Write,
+    world::{Acts, Effect},
+};
+
+/// A driver at work.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Drive {
+    /// What it has read and written.
+    pub known: Shared<Journal>,
+    /// The index of the entry by which it claimed the run.
+    pub number: u32,
+    /// The calls that it runs.
+    pub running: Vec<Running>,
+    /// Whether its time is short.
+    pub draining: bool,
+    /// Whether it has appended anything since its claim.
+    pub worked: bool,
+    /// Whether a wake is to be sent for what it wrote as one that no longer holds the run.
+    pub owes: bool,
+    /// What it is in the middle of.
+    pub hand: Hand,
+}
+
+/// A call that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Running {
+    /// Which, and which attempt.
+    pub call: Dispatched,
+    /// How it went, once it has.
+    pub effect: Option<Effect>,
+}
+
+/// What a driver is in the middle of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Hand {
+    /// Nothing: it asks `next`.
+    Empty,
+    /// A model call, with so many entries in its prompt.
+    Asking(u32),
+    /// Its reply lost the index.
+    Replied(u32),
+    /// Its failure lost the index.
+    Failed(FailureClass),
+    /// A write of which it heard nothing.
+    Unheard {
+        /// The write.
+        write: Shared<Write>,
+        /// Whether it is stored.
+        landed: bool,
+        /// What follows if it is.
+        then: Then,
+        /// What it is in the middle of if not.
+        hand: Box<Hand>,
+    },
+}
+
+/// What follows a write.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Then {
+    /// The next thing.
+    Work,
+    /// These calls are started.
+    Start(Vec<Dispatched>),
+    /// The calls that the reply announced are started.
+    StartReply,
+    /// The call in this place is over.
+    Taken(usize),
+    /// The driver is done, and may have a wake to send.
+    Stop {
+        /// Whether it may.
+        wakes: bool,
+    },
+}
+
+/// What the planner must know from outside: all arguments fit, and one tool never does.
+struct Outside;
+
+impl Circumstances for Outside {
+    fn validate(&self, _: &ToolDef, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+    fn fits(&self, tool: &ToolDef) -> bool {
+        tool.name != SLOW
+    }
+}
+
+impl Drive {
+    fn holds(&self) -> bool {
+        self.known.run.driver.as_ref().is_some_and(|driver| driver.id == driver_id(self.number))
+    }
+
+    fn start(&mut self, calls: impl IntoIterator<Item = Dispatched>) {
+        self.running.extend(calls.into_iter().map(|call| Running { call, effect: None }));
+    }
+
+    /// The fault of a driver that takes for its own what ran under another.
+    pub(crate) fn run_again(&mut self, run: &Run) {
+        self.start(announced(run));
+    }
+}
+
+fn announced(run: &Run) -> Vec<Dispatched> {
+    let running = run.open_calls().filter_map(|call| match call.state {
+        CallState::Running { attempt } => Some(Dispatched { call: call.key, attempt }),
+        CallState::Ready
+        | CallState::Asking(_)
+        | CallState::Pending { .. }
+        | CallState::Unknown { .. }
+        | CallState::Done(_) => None,
+    });
+    running.collect()
+}
+
+/// A model is sent its prompt. Of two prompts one begins with the other (I10): the later one with the
+/// earlier, unless it comes from a driver that is behind.
+fn ask(state: &mut State, run: &Run) {
+    let prompt = history::prompt(run);
+    if prompt.starts_with(&state.asked) {
+        state.asked = Shared::new(prompt);
+    } else {
+        state.broken.unless(state.asked.starts_with(&prompt), Rule::I10);
+    }
+}
+
+impl Protocol {
+    /// What a driver can do now.
+    pub(crate) fn drive_moves(&self, state: &State, drive: &Drive, moves: &mut Vec<Move>) {
+        for (place, running) in drive.running.iter().enumerate() {
+            if running.effect.is_none() {
+                moves.push(Move::Call(place, Effect::Answers));
+                if state.left.unknowns > 0 {
+                    let ways = [Effect::Silent, Effect::Vanishes, Effect::Refused];
+                    moves.extend(ways.map(|effect| Move::Call(place, effect)));
+                }
+            }
+        }
+        if drive.owes {
+            return moves.push(Move::Wake);
+        }
+        match &drive.hand {
+            Hand::Unheard { .. } => return moves.push(Move::Repeat),
+            Hand::Asking(_) => {
+                self.heard(state, &drive.known, true, moves, Move::Reply);
+                if state.left.model_failures > 0 {
+                    moves.push(Move::Fail(FailureClass::Overloaded, Heard::Yes));
+                    moves.push(Move::Fail(FailureClass::Rejected, Heard::Yes));
+                }
+            }
+            Hand::Replied(_) | Hand::Failed(_) => self.heard(state, &drive.known, true, moves, Move::Record),
+            Hand::Empty => self.next_moves(state, drive, moves),
+        }
+        if state.left.panics > 0 {
+            moves.push(Move::Panic);
+        }
+    }
+
+    fn next_moves(&self, state: &State, drive: &Drive, moves: &mut Vec<Move>) {
+        let next = next(&drive.known.run, state.now);
+        let starts = matches!(next, Next::Dispatch(_) | Next::CallModel);
+        let awaits = !drive.holds() || next == Next::Await || (starts && drive.draining);
+        if awaits && !drive.running.is_empty() {
+            for (place, running) in drive.running.iter().enumerate() {
+                if running.effect.is_some() {
+                    self.heard(state, &drive.known, true, moves, |heard| Move::Take(place, heard));
+                }
+            }
+            return;
+        }
+        let writes = drive.holds() && next != Next::CallModel;
+        self.heard(state, &drive.known, writes, moves, Move::Go);
+        if starts && drive.holds() && drive.worked && !drive.draining && state.left.hand_offs > 0 {
+            moves.push(Move::Short);
+        }
+    }
+
+    /// What becomes of a driver by `what`.
+    pub(crate) fn drive(&self, state: &mut State, mut drive: Box<Drive>, what: Move) -> Left {
+        match what {
+            Move::Call(place, effect) => {
+                self.call(state, &mut drive, place, effect);
+                Some(Driver::Driving(drive))
+            }
+            Move::Wake => {
+                drive.owes = false;
+                self.wake_when_due(state, &drive.known);
+                Some(Driver::Driving(drive))
+            }
+            Move::Short => {
+                state.left.hand_offs -= 1;
+                drive.draining = true;
+                Some(Driver::Driving(drive))
+            }
+            Move::Repeat => self.repeat(state, drive),
+            Move::Take(place, heard) => self.take(state, drive, place, heard),
+            Move::Reply(heard) => {
+                if let Hand::Asking(seen) = drive.hand {
+                    drive.hand = Hand::Replied(seen);
+                }
+                if self.fault == Some(Fault::ToolsFirst) {
+                    self.start_early(&mut drive);
+                }
+                self.record(state, drive, heard)
+            }
+            Move::Fail(class, heard) => {
+                state.left.model_failures -= 1;
+                drive.hand = Hand::Failed(class);
+                self.record(state, drive, heard)
+            }
+            Move::Record(heard) => self.record(state, drive, heard),
+            Move::Go(heard) => self.go(state, drive, heard),
+            Move::Load | Move::Claim(_) | Move::Correct | Move::Crash | Move::Panic => Some(Driver::Driving(drive)),
+        }
+    }
+
+    fn go(&self, state: &mut State, mut drive: Box<Drive>, heard: Heard) -> Left {
+        if !drive.holds() {
+            self.mark(Mark::StoodDown);
+            return None; // nothing runs any more, or there would be a result to take
+        }
+        let run = drive.known.run.clone();
+        let fact = match next(&run, state.now) {
+            Next::Dispatch(_) | Next::CallModel if drive.draining => {
+                self.mark(Mark::HandedOff);
+                Fact::DriverStopped { stop: DriverStop::HandedOff }
+            }
+            Next::Dispatch(calls) => {
+                let calls = calls.into_iter().filter_map(|key| {
+                    let attempt = run.call(key)?.attempts + 1;
+                    Some(Dispatched { call: key, attempt })
+                });
+                let calls: Vec<_> = calls.collect();
+                let fact = Fact::CallDispatched { calls: calls.clone() };
+                return self.append(state, drive, fact, Then::Start(calls), heard);
+            }
+            Next::Await => {
+                // The engine calls this a bug, and stops: a result that is not in the journal is gone.
+                state.broken.unless(false, Rule::I3);
+                return None;
+            }
+            Next::CallModel => {
+                ask(state, &run);
+                drive.hand = Hand::Asking(run.len);
+                return Some(Driver::Driving(drive));
+            }
+            Next::Expire(requests) => {
+                self.mark(Mark::Expired);
+                let fact = Fact::RequestExpired { requests };
+                return self.put(state, drive, Then::Work, heard, |_, known, number, now| {
+                    self.whole(known, number, fact, now)
+                });
+            }
+            Next::Finish(outcome) => {
+                let stop = Then::Stop { wakes: false };
+                let fact = Fact::RunFinished(outcome);
+                return self
+                    .put(state, drive, stop, heard, |_, known, number, now| self.whole(known, number, fact, now));
+            }
+            Next::Rest { open, until } => return self.suspend(state, drive, open, until, heard),
+        };
+        self.put(state, drive, Then::Stop { wakes: true }, heard, |_, known, number, now| {
+            self.whole(known, number, fact, now)
+        })
+    }
+
+    fn suspend(
+        &self,
+        state: &mut State,
+        drive: Box<Drive>,
+        open: Vec<Opened>,
+        until: Option<Millis>,
+        heard: Heard,
+    ) -> Left {
+        self.put(state, drive, Then::Stop { wakes: true }, heard, |_, known, number, now| {
+            let run = &known.run;
+            let timer = open.iter().map(|opened| opened.windows.expires_at()).chain(until).min();
+            let rows = (0..).zip(&open).filter_map(|(i, opened)| request::build(run, run.len, i, opened, now));
+            let rows: Vec<_> = rows.collect();
+            let fact = Fact::Suspended { requests: open, until: timer };
+            let mut write = Write { open: rows, ..self.whole(known, number, fact, now) };
+            if self.fault == Some(Fault::NoDueTime) {
+                write.item = write.item.map(|item| crate::store::Item { due_at: None, ..item });
+            }
+            write
+        })
+    }
+
+    /// Stores what the model answered: `record_reply` and `record_failure` of the engine.
+    fn record(&self, state: &mut State, mut drive: Box<Drive>, heard: Heard) -> Left {
+        if !drive.holds() {
+            drive.hand = Hand::Empty;
+            return Some(Driver::Driving(drive));
+        }
+        let run = &drive.known.run;
+        match drive.hand {
+            Hand::Failed(class) => {
+                let failure = Failure { class, message: "no".to_owned(), retry_after_ms: None };
+                let fact = retry::after(run, &failure, state.now);
+                self.append(state, drive, fact, Then::Work, heard)
+            }
+            Hand::Replied(seen) => {
+                let (content, stop) = self.config.reply(run.turns.len());
+                let mut calls = plan::plan_reply(run, &content, &stop, &Outside);
+                if self.fault == Some(Fault::AskIgnored) {
+                    for plan in &mut calls {
+                        if matches!(plan, Plan::Ask { .. }) {
+                            *plan = Plan::Start;
+                        }
+                    }
+                }
+                let said = if self.fault == Some(Fault::WrongSeen) { drive.number + 1 } else { seen };
+                let usage = Usage::default();
+                let model = run.model().clone();
+                let fact = Fact::ModelReplied { model, content, stop, usage, seen: said, calls };
+                self.append(state, drive, fact, Then::StartReply, heard)
+            }
+            Hand::Empty | Hand::Asking(_) | Hand::Unheard { .. } => Some(Driver::Driving(drive)),
+        }
+    }
+
+    /// Stores the result of an attempt, unless the call was settled meanwhile: `record` of the engine.
+    fn take(&self, state: &mut State, mut drive: Box<Drive>, place: usize, heard: Heard) -> Left {
+        let Dispatched { call, attempt } = drive.running[place].call;
+        let Some(effect) = drive.running[place].effect else { return Some(Driver::Driving(drive)) };
+        let result = effect.result();
+        let run = &drive.known.run;
+        let news = run.call(call).is_some_and(|call| call.takes(attempt, &result));
+        if !news || run.outcome.is_some() {
+            self.mark(Mark::LateForNothing);
+            drive.running.remove(place);
+            return Some(Driver::Driving(drive));
+        }
+        let fact = Fact::CallFinished { call, attempt, result };
+        if drive.holds() {
+            return self.append(state, drive, fact, Then::Taken(place), heard);
+        }
+        self.mark(Mark::LateResult);
+        self.put(state, drive, Then::Taken(place), heard, |_, known, number, now| self.whole(known, number, fact, now))
+    }
+
+    fn call(&self, state: &mut State, drive: &mut Drive, place: usize, effect: Effect) {
+        let Dispatched { call, attempt } = drive.running[place].call;
+        drive.running[place].effect = Some(effect);
+        if effect != Effect::Answers {
+            state.left.unknowns -= 1;
+        }
+        if !effect.acted() {
+            return;
+        }
+        let stored = &state.store.journal;
+        state.broken.unless(stored.history.announced(call, attempt, drive.number), Rule::I2);
+        let known = stored.run.call(call);
+        state.broken.unless(known.is_some_and(|call| history::digest(&stored.run, call).is_some()), Rule::I11);
+        let mut acts = Acts::clone(&state.acts);
+        let times = acts.0.entry((call, attempt)).or_default();
+        state.broken.unless(*times == 0, Rule::I8);
+        *times += 1;
+        state.acts = Shared::new(acts);
+    }
+
+    /// The fault of a driver that starts the tools of a reply before it is stored.
+    fn start_early(&self, drive: &mut Drive) {
+        let run = &drive.known.run;
+        let (content, stop) = self.config.reply(run.turns.len());
+        let plans = plan::plan_reply(run, &content, &stop, &Outside);
+        let index = run.len;
+        let starts = (0..).zip(plans).filter(|(_, plan)| *plan == Plan::Start);
+        let starts: Vec<_> = starts.map(|(i, _)| Dispatched { call: CallKey::new(index, i), attempt: 1 }).collect();
+        drive.start(starts);
+    }
+
+    /// A write of one entry with the item and the rows that follow from it.
+    fn whole(&self, known: &Shared<Journal>, number: u32, fact: Fact, now: Millis) -> Write {
+        let entry = entry(known.run.len, now, Some(driver_id(number)), fact);
+        self.with_rows(Write::new(&self.folded, known, vec![entry]).whole(now))
+    }
+
+    /// A fact that changes nothing but the journal.
+    fn append(&self, state: &mut State, drive: Box<Drive>, fact: Fact, then: Then, heard: Heard) -> Left {
+        self.put(state, drive, then, heard, |_, known, number, now| {
+            let entry = entry(known.run.len, now, Some(driver_id(number)), fact);
+            Write::new(&self.folded, known, vec![entry])
+        })
+    }
+
+    /// Makes a write: `append`, `commit` and `settle` of the engine. One that loses its index reads on;
+    /// both in one step, since the refusal would be the same just before the reading.
+    fn put(
+        &self,
+        state: &mut State,
+        mut drive: Box<Drive>,
+        then: Then,
+        heard: Heard,
+        write: impl FnOnce(&Self, &Shared<Journal>, u32, Millis) -> Write,
+    ) -> Left {
+        let stops = matches!(then, Then::Stop { .. });
+        let taken = state.store.is_taken(&drive.known);
+        let blind = self.fault == Some(Fault::NoSecondLook) || (stops && self.fault == Some(Fault::StopsBlindly));
+        if taken && !blind {
+            self.lost(state, &mut drive, &then);
+            return Some(Driver::Driving(drive));
+        }
+        let write = Write { stops, ..write(self, &drive.known, drive.number, state.now) };
+        let landed = match heard {
+            Heard::Vanished => false,
+            Heard::Yes | Heard::Landed if blind => state.store.force(&write, &mut state.broken).is_ok(),
+            Heard::Yes | Heard::Landed => state.store.commit(&write, &mut state.broken).is_ok(),
+        };
+        match heard {
+            Heard::Yes if landed => {
+                drive.known = if blind { state.store.journal.clone() } else { write.after };
+                self.done(drive, then)
+            }
+            Heard::Yes => {
+                self.lost(state, &mut drive, &then);
+                Some(Driver::Driving(drive))
+            }
+            Heard::Landed | Heard::Vanished => {
+                state.left.lost_replies -= 1;
+                let hand = Box::new(std::mem::replace(&mut drive.hand, Hand::Empty));
+                drive.hand = Hand::Unheard { write: Shared::new(write), landed, then, hand };
+                Some(Driver::Driving(drive))
+            }
+        }
+    }
+
+    fn lost(&self, state: &State, drive: &mut Drive, then: &Then) {
+        self.mark(Mark::LostIndex);
+        drive.known = state.store.journal.clone();
+        if let (Then::Taken(place), Some(Fault::ResultDropped)) = (then, self.fault) {
+            drive.running.remove(*place);
+        }
+    }
+
+    /// The very same write once more: `persist` of the engine. What stands there is known by its id.
+    fn repeat(&self, state: &mut State, mut drive: Box<Drive>) -> Left {
+        let Hand::Unheard { write, landed, then, hand } = std::mem::replace(&mut drive.hand, Hand::Empty) else {
+            return Some(Driver::Driving(drive));
+        };
+        drive.hand = *hand;
+        if landed || state.store.commit(&write, &mut state.broken).is_ok() {
+            self.mark(Mark::Recognised);
+            drive.known = write.after.clone();
+            return self.done(drive, then);
+        }
+        self.lost(state, &mut drive, &then);
+        Some(Driver::Driving(drive))
+    }
+
+    fn done(&self, mut drive: Box<Drive>, then: Then) -> Left {
+        // It is told apart only where a step can hand over.
+        drive.worked = self.config.bounds.hand_offs > 0;
+        match then {
+            Then::Work => drive.hand = Hand::Empty,
+            Then::Start(calls) => drive.start(calls),
+            Then::StartReply => {
+                drive.hand = Hand::Empty;
+                if self.fault != Some(Fault::ToolsFirst) {
+                    let calls = announced(&drive.known.run);
+                    drive.start(calls);
+                }
+            }
+            Then::Taken(place) => {
+                drive.running.remove(place);
+                drive.owes = !drive.holds();
+            }
+            Then::Stop { wakes } => return wakes.then(|| Driver::Stopped { known: drive.known.clone() }),
+        }
+        Some(Driver::Driving(drive))
+    }
+}
