@@ -63,7 +63,7 @@ fn ensure(holds: bool, invariant: &'static str, what: &str) -> Checked {
 }
 
 /// The books about one run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Audit {
     id: RunId,
     definition: Arc<Definition>,
@@ -360,20 +360,17 @@ impl Audit {
         ensure(grew, "I10", "its prompt does not begin with the one before")
     }
 
-    /// What policy refuses is never planned to run or to be asked about.
+    /// What policy refuses is never planned to run or to be asked about, and what it asks about is not
+    /// planned to run.
     fn verdict(&self, tool: &str, plan: &Plan) -> Checked {
-        let refused = self.definition.tool(tool).map(|tool| policy::authorize(tool, self.mode).verdict);
-        let runs = match plan {
-            Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question | Plan::Joins { .. } | Plan::Known { .. } => {
-                true
-            }
-            Plan::Deny { .. } | Plan::Invalid { .. } => false,
+        let verdict = self.definition.tool(tool).map(|tool| policy::authorize(tool, self.mode).verdict);
+        let strictest = match plan {
+            Plan::Start | Plan::Allow => Verdict::Allow,
+            Plan::Ask { .. } | Plan::Question | Plan::Joins { .. } | Plan::Known { .. } => Verdict::Ask,
+            Plan::Deny { .. } | Plan::Invalid { .. } => Verdict::Deny,
         };
-        ensure(
-            !(runs && refused == Some(Verdict::Deny)),
-            "I7",
-            &format!("policy refuses {tool}, and it is not refused"),
-        )
+        let follows = verdict.is_none_or(|verdict| verdict <= strictest);
+        ensure(follows, "I7", &format!("policy says {verdict:?} of {tool}, and its plan is another"))
     }
 
     fn finished(&mut self, status: FinalStatus) -> Checked {

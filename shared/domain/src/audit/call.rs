@@ -13,7 +13,7 @@ use crate::{
 const ATTEMPTS: u32 = 3;
 
 /// A call, as its facts tell.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CallBook {
     /// The tool's name.
     pub(super) tool: String,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What the auditor keeps about one request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RequestBook {
     pub(super) call: CallKey,
     pub(super) windows: Windows,

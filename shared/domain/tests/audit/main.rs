@@ -33,6 +33,10 @@ const AGENT: &str = r#"
     name = "do"
     http = { url = "http://x" }
     [[tools]]
+    name = "act"
+    permission = "allow"
+    http = { url = "http://x" }
+    [[tools]]
     name = "never"
     permission = "deny"
     http = { url = "http://x" }
@@ -240,9 +244,9 @@ fn bad_entries() {
         ("I1", "a second start of the run", with(begun(), [run_started()])),
         ("I1", "a driver without a name", vec![run_started(), started("~")]),
         ("I1", "a reply of a driver that lost the run", with(begun(), [started("d2"), replied(3, vec![])])),
-        ("I1", "a result by another driver", with(running("do"), [("e", finished(1, returned()))])),
+        ("I1", "a result by another driver", with(running("act"), [("e", finished(1, returned()))])),
         ("I2", "a call of no stored reply", with(begun(), [("d", dispatched(1))])),
-        ("I2", "a result of an attempt that was not announced", with(running("do"), [("d", finished(2, returned()))])),
+        ("I2", "a result of an attempt that was not announced", with(running("act"), [("d", finished(2, returned()))])),
         (
             "I2",
             "an attempt that skips a number",
@@ -250,7 +254,7 @@ fn bad_entries() {
         ),
         ("I2", "an attempt before the last one ended", with(running("look"), [("d", dispatched(2))])),
         ("I2", "plans without calls", with(begun(), [two_plans])),
-        ("I3", "two results", with(running("do"), [("d", finished(1, returned())), ("d", finished(1, returned()))])),
+        ("I3", "two results", with(running("act"), [("d", finished(1, returned())), ("d", finished(1, returned()))])),
         (
             "I3",
             "a result after a settlement",
@@ -264,7 +268,7 @@ fn bad_entries() {
             "a result of an earlier attempt",
             with(running("look"), [started("d2"), ("d2", dispatched(2)), ("d", finished(1, returned()))]),
         ),
-        ("I3", "one loss twice", with(running("do"), [("d", finished(1, unknown())), ("d", finished(1, unknown()))])),
+        ("I3", "one loss twice", with(running("act"), [("d", finished(1, unknown())), ("d", finished(1, unknown()))])),
         (
             "I3",
             "a fresh start after a result",
@@ -320,9 +324,10 @@ fn bad_entries() {
             "a start under an earlier verdict",
             with(
                 begun(),
-                [replied(2, vec![("do", Plan::Allow)]), mode(Mode::Normal, Some(ask())), ("d", dispatched(1))],
+                [replied(2, vec![("act", Plan::Allow)]), mode(Mode::Normal, Some(ask())), ("d", dispatched(1))],
             ),
         ),
+        ("I7", "a start of what policy asks about", with(begun(), [replied(2, vec![("do", Plan::Start)])])),
         ("I7", "a start of what policy refuses", with(begun(), [replied(2, vec![("never", Plan::Start)])])),
         (
             "I7",
@@ -330,7 +335,7 @@ fn bad_entries() {
             with(begun(), [replied(2, vec![("do", ask())]), mode(Mode::Plan, Some(Plan::Allow))]),
         ),
         ("I7", "another verdict for an open request", with(waiting(), [mode(Mode::Yolo, Some(Plan::Allow))])),
-        ("I8", "a manual call repeated after a crash", with(running("do"), [started("d2"), ("d2", dispatched(2))])),
+        ("I8", "a manual call repeated after a crash", with(running("act"), [started("d2"), ("d2", dispatched(2))])),
         (
             "I8",
             "a manual call repeated on an earlier retry",
@@ -405,8 +410,8 @@ fn bad_states() {
             run.requests.values_mut().for_each(|request| request.status = RequestStatus::Expired)
         }),
         ("I7", suspended(), |run| run.turns[0].calls[0].state = CallState::Ready),
-        ("I2", running("do"), |run| run.turns[0].calls[0].attempts = 2),
-        ("I3", running("do"), |run| run.turns[0].calls[0].state = CallState::Done(Ending::Cancelled)),
+        ("I2", running("act"), |run| run.turns[0].calls[0].attempts = 2),
+        ("I3", running("act"), |run| run.turns[0].calls[0].state = CallState::Done(Ending::Cancelled)),
         ("I9", suspended(), |run| {
             run.requests.values_mut().for_each(|request| request.windows.wait_until = Millis(70_000))
         }),
