@@ -118,7 +118,8 @@ impl Engine {
         Ok(Claim::Not(StepReport::Busy))
     }
 
-    /// With nothing to do, an item whose `due_at` or status is wrong would be swept for ever.
+    /// With nothing to do, an item whose `due_at` or status is wrong would be swept for ever. One that is
+    /// due later than its writer thought wants its wake then.
     async fn correct_item(&self, run: &Run, now: Millis) -> Result<(), StepError> {
         let right = RunItem::of(run, now);
         let stored = self.ports.store.item(&run.id).await.map_err(LoadError::from)?;
@@ -128,7 +129,11 @@ impl Engine {
         let free_index = Some(run.len);
         let commit = Commit { id: self.entry_id(), free_index, ..commit(run, Vec::new(), now) };
         match self.ports.store.commit(&commit).await {
-            Ok(()) | Err(WriteError::LostIndex | WriteError::Contention) => Ok(()),
+            Ok(()) => {
+                self.wake_when_due(run, now).await;
+                Ok(())
+            }
+            Err(WriteError::LostIndex | WriteError::Contention) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -23,6 +23,7 @@ pub(crate) enum At {
     Overview,
     Dispatch,
     FilesOfSecond,
+    Suspend,
 }
 
 /// The world's store, with something that happens once, right before one of its operations.
@@ -80,6 +81,9 @@ impl Store for Hooked {
     async fn commit(&self, commit: &Commit) -> Result<(), WriteError> {
         if !commit.files.is_empty() {
             self.reach(At::FilesOfSecond).await;
+        }
+        if commit.entries.iter().any(|entry| matches!(entry.fact, Fact::Suspended { .. })) {
+            self.reach(At::Suspend).await;
         }
         self.inner.commit(commit).await
     }

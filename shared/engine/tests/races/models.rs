@@ -16,7 +16,11 @@ use dormouse_engine::{
 };
 use dormouse_testkit::{World, call, say};
 
-use crate::{ann, folded, start};
+use crate::{
+    ann, folded,
+    hooked::{At, hooked},
+    start,
+};
 
 /// B9: a model call that was interrupted by a panic may have cost something; nobody knows what.
 #[tokio::test]
@@ -46,6 +50,23 @@ async fn a_failure_during_a_pause_is_recorded() {
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     let usage = world.view(&run).await.item.usage;
     assert!(usage.incomplete, "{:?}", world.memory.kinds(&run));
+}
+
+/// B10: a step that comes early because an earlier one panicked sends the wake for the later time.
+#[tokio::test]
+async fn a_pause_between_two_tries_outlasts_a_panic() {
+    let world = World::default();
+    let run = start(&world).await;
+    world.models.fail(FailureClass::Overloaded); // again in 2 s
+    let ports = hooked(&world, At::Suspend, 0, || async { panic!("in the store's client") });
+    let engine = Engine::new(ports, Settings::new("host".to_owned(), 180_000));
+    assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed); // again in 1 s
+    world.clock.advance(1_000);
+    world.queue.take();
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Idle);
+    assert_eq!(world.queue.take(), [(run.clone(), Duration::from_secs(1))]);
+    world.clock.advance(1_000);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
 }
 
 /// B12: the journal names the model that failed, not the one that a message made the next.
