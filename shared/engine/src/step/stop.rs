@@ -31,17 +31,12 @@ impl Drive<'_> {
             let row = row.ok_or(StepError::Bug("a request for a call that cannot be read"))?;
             rows.push(RequestWrite::Open(Box::new(row)));
         }
-        let appended = self.put(Fact::Suspended { requests: open, until: timer }, rows).await?;
-        if let Appended::Done = appended {
-            // A timer; or, at once, what did not fit one suspension.
-            self.engine.wake_when_due(&self.run, self.now()).await;
-        }
-        Ok(appended)
+        self.stop(Fact::Suspended { requests: open, until: timer }, rows).await
     }
 
     /// The run is over.
     pub(super) async fn finish(&mut self, outcome: Outcome) -> Result<Appended, StepError> {
-        self.put(Fact::RunFinished(outcome), Vec::new()).await
+        self.stop(Fact::RunFinished(outcome), Vec::new()).await
     }
 
     /// That a window closed, or that the run is open again. Not a stop: the run goes on at once.
@@ -51,7 +46,13 @@ impl Drive<'_> {
 
     /// Time is short, nothing runs: another step goes on.
     pub(super) async fn hand_off(&mut self) -> Result<Appended, StepError> {
-        let appended = self.put(Fact::DriverStopped { stop: DriverStop::HandedOff }, Vec::new()).await?;
+        self.stop(Fact::DriverStopped { stop: DriverStop::HandedOff }, Vec::new()).await
+    }
+
+    /// Writes a stop entry, and sends the wake that is due then: at once for what is left to do, later
+    /// for a timer, also that of a request which outlives the end of its run.
+    async fn stop(&mut self, fact: Fact, rows: Vec<RequestWrite>) -> Result<Appended, StepError> {
+        let appended = self.put(fact, rows).await?;
         if let Appended::Done = appended {
             self.engine.wake_when_due(&self.run, self.now()).await;
         }

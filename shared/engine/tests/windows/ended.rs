@@ -65,6 +65,19 @@ async fn a_late_approval_runs_and_wakes_the_agent() {
     assert_eq!(world.tools.count("deploy"), 1);
 }
 
+/// What still waits when a run completes has its timer as before: a delayed message, if it fits one.
+#[tokio::test]
+async fn a_run_that_completes_is_woken_when_its_request_expires() {
+    let world = World::default();
+    let file = with("").replace("1h", "10m");
+    let (run, _) = completed_without(&world, &file).await;
+    let (woken, delay) = world.queue.take().pop().unwrap();
+    assert_eq!(woken, run);
+    world.clock.advance(u64::try_from(delay.as_millis()).unwrap());
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    assert_eq!((world.pending(&run).await.len(), world.memory.kinds(&run).contains(&"RequestExpired")), (0, true));
+}
+
 /// With `next_turn` the call runs all the same; the agent learns of it when it next runs.
 #[tokio::test]
 async fn a_late_decision_waits_for_the_next_turn() {
