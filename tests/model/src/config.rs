@@ -139,6 +139,11 @@ fn arguments(name: &str) -> &'static str {
 }
 
 const WAITS: &str = "wait = \"10m\"\ndecide_within = \"10m\"";
+/// The conversation waits a minute, and a request can be decided for ten.
+const MOVES_ON: &str = "wait = \"1m\"\ndecide_within = \"10m\"";
+const NEXT_TURN: &str = "wait = \"1m\"\ndecide_within = \"10m\"\nlate_decision = \"next_turn\"";
+const SUPERSEDES: &str = "wait = \"1m\"\ndecide_within = \"10m\"\non_message = \"supersede\"";
+const DENIES: &str = "wait = \"1m\"\ndecide_within = \"10m\"\non_wait_expired = \"deny\"";
 const NONE: Bounds = Bounds {
     crashes: 0,
     panics: 0,
@@ -251,6 +256,53 @@ pub fn all() -> Vec<Config> {
                 &[Intent::Decide { says: &[Say::Approve], key: None }],
             ],
             bounds: Bounds { ticks: 1, crashes: 1, sweeps: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "late",
+            short: true,
+            turns: &[&["do"], &["do"]],
+            people: &[&[Intent::Decide { says: &[Say::Approve, Say::Deny], key: None }]],
+            bounds: Bounds { ticks: 3, sweeps: 1, ..NONE },
+            agent: MOVES_ON,
+            ..base.clone()
+        },
+        Config {
+            name: "late-next-turn",
+            short: true,
+            people: &[&[Intent::Decide { says: &[Say::Approve, Say::Deny], key: None }], &[Intent::Speak]],
+            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            agent: NEXT_TURN,
+            ..base.clone()
+        },
+        Config {
+            name: "supersede",
+            short: true,
+            turns: &[&["do", "auto"]],
+            people: &[&[Intent::Decide { says: ANY, key: None }], &[Intent::Speak]],
+            bounds: Bounds { ticks: 2, crashes: 1, ..NONE },
+            agent: SUPERSEDES,
+            ..base.clone()
+        },
+        Config {
+            name: "denies",
+            short: true,
+            turns: &[&["do", "ask_user"]],
+            people: &[&[Intent::Decide { says: ANY, key: None }, Intent::Decide { says: ANY, key: None }]],
+            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            agent: DENIES,
+            ..base.clone()
+        },
+        Config {
+            name: "siblings",
+            short: true,
+            turns: &[&["do", "do"]],
+            people: &[&[
+                Intent::Decide { says: &[Say::Approve], key: None },
+                Intent::Decide { says: &[Say::Approve], key: None },
+            ]],
+            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            agent: MOVES_ON,
             ..base.clone()
         },
     ]

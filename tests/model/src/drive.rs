@@ -7,9 +7,8 @@ use dormouse_domain::{
     message::Usage,
     next,
     plan::{self, Circumstances, Plan},
-    request,
+    request::{self, RequestKind},
     retry::{self, Failure, FailureClass},
-    run::CallState,
 };
 use serde_json::Value;
 
@@ -18,8 +17,7 @@ use crate::{
     config::SLOW,
     driver::{Driver, Heard, Left, Move, driver_id, entry},
     fault::Fault,
-    history,
-    journal::Journal,
+    journal::{self, Journal},
     marks::Mark,
     rules::Rule,
     shared::Shared,
@@ -61,12 +59,12 @@ pub struct Running {
 pub enum Hand {
     /// Nothing: it asks `next`.
     Empty,
-    /// A model call, with so many entries in its prompt.
-    Asking(u32),
+    /// A model call, with so many entries in its prompt, begun at this time.
+    Asking(u32, Millis),
     /// Its reply lost the index.
     Replied(u32),
     /// Its failure lost the index.
-    Failed(FailureClass),
+    Failed(FailureClass, Millis),
     /// A write of which it heard nothing.
     Unheard {
         /// The write.
@@ -92,10 +90,7 @@ pub enum Then {
     /// The call in this place is over.
     Taken(usize),
     /// The driver is done, and may have a wake to send.
-    Stop {
-        /// Whether it may.
-        wakes: bool,
-    },
+    Stop,
 }
 
 /// What the planner must know from outside: all arguments fit, and one tool never does.
@@ -121,26 +116,14 @@ impl Drive {
 
     /// The fault of a driver that takes for its own what ran under another.
     pub(crate) fn run_again(&mut self, run: &Run) {
-        self.start(announced(run));
+        self.start(journal::running(run));
     }
-}
-
-fn announced(run: &Run) -> Vec<Dispatched> {
-    let running = run.open_calls().filter_map(|call| match call.state {
-        CallState::Running { attempt } => Some(Dispatched { call: call.key, attempt }),
-        CallState::Ready
-        | CallState::Asking(_)
-        | CallState::Pending { .. }
-        | CallState::Unknown { .. }
-        | CallState::Done(_) => None,
-    });
-    running.collect()
 }
 
 /// A model is sent its prompt. Of two prompts one begins with the other (I10): the later one with the
 /// earlier, unless it comes from a driver that is behind.
 fn ask(state: &mut State, run: &Run) {
-    let prompt = history::prompt(run);
+    let prompt = journal::prompt(run);
     if prompt.starts_with(&state.asked) {
         state.asked = Shared::new(prompt);
     } else {
@@ -165,14 +148,14 @@ impl Protocol {
         }
         match &drive.hand {
             Hand::Unheard { .. } => return moves.push(Move::Repeat),
-            Hand::Asking(_) => {
+            Hand::Asking(..) => {
                 self.heard(state, &drive.known, true, moves, Move::Reply);
                 if state.left.model_failures > 0 {
                     moves.push(Move::Fail(FailureClass::Overloaded, Heard::Yes));
                     moves.push(Move::Fail(FailureClass::Rejected, Heard::Yes));
                 }
             }
-            Hand::Replied(_) | Hand::Failed(_) => self.heard(state, &drive.known, true, moves, Move::Record),
+            Hand::Replied(_) | Hand::Failed(..) => self.heard(state, &drive.known, true, moves, Move::Record),
             Hand::Empty => self.next_moves(state, drive, moves),
         }
         if state.left.panics > 0 {
@@ -181,7 +164,7 @@ impl Protocol {
     }
 
     fn next_moves(&self, state: &State, drive: &Drive, moves: &mut Vec<Move>) {
-        let next = next(&drive.known.run, state.now);
+        let next = self.next(&drive.known.run, state.now);
         let starts = matches!(next, Next::Dispatch(_) | Next::CallModel);
         let awaits = !drive.holds() || next == Next::Await || (starts && drive.draining);
         if awaits && !drive.running.is_empty() {
@@ -219,7 +202,7 @@ impl Protocol {
             Move::Repeat => self.repeat(state, drive),
             Move::Take(place, heard) => self.take(state, drive, place, heard),
             Move::Reply(heard) => {
-                if let Hand::Asking(seen) = drive.hand {
+                if let Hand::Asking(seen, _) = drive.hand {
                     drive.hand = Hand::Replied(seen);
                 }
                 if self.fault == Some(Fault::ToolsFirst) {
@@ -229,12 +212,31 @@ impl Protocol {
             }
             Move::Fail(class, heard) => {
                 state.left.model_failures -= 1;
-                drive.hand = Hand::Failed(class);
+                if let Hand::Asking(_, began) = drive.hand {
+                    drive.hand = Hand::Failed(class, began);
+                }
                 self.record(state, drive, heard)
             }
             Move::Record(heard) => self.record(state, drive, heard),
             Move::Go(heard) => self.go(state, drive, heard),
             Move::Load | Move::Claim(_) | Move::Correct | Move::Crash | Move::Panic => Some(Driver::Driving(drive)),
+        }
+    }
+
+    /// The production `next`, with the fault that is planted.
+    fn next(&self, run: &Run, now: Millis) -> Next {
+        match (self.fault, next(run, now)) {
+            (Some(Fault::Impatient), Next::Rest { open, .. }) if open.is_empty() && run.waits_for_person() => {
+                let waiting = run.pending().filter(|(_, request)| !request.moved_on);
+                Next::StopWaiting(waiting.map(|(key, _)| key).collect())
+            }
+            (Some(Fault::IgnoresPause), _) if run.paused => next(&Run { paused: false, ..run.clone() }, now),
+            (Some(Fault::NeverAsks), Next::Rest { open, .. })
+                if open.iter().any(|opened| opened.kind == RequestKind::Uncertain) =>
+            {
+                Next::Dispatch(open.iter().map(|opened| opened.call).collect())
+            }
+            (_, next) => next,
         }
     }
 
@@ -244,7 +246,7 @@ impl Protocol {
             return None; // nothing runs any more, or there would be a result to take
         }
         let run = drive.known.run.clone();
-        let fact = match next(&run, state.now) {
+        let fact = match self.next(&run, state.now) {
             Next::Dispatch(_) | Next::CallModel if drive.draining => {
                 self.mark(Mark::HandedOff);
                 Fact::DriverStopped { stop: DriverStop::HandedOff }
@@ -265,27 +267,30 @@ impl Protocol {
             }
             Next::CallModel => {
                 ask(state, &run);
-                drive.hand = Hand::Asking(run.len);
+                drive.hand = Hand::Asking(run.len, state.now);
                 return Some(Driver::Driving(drive));
             }
             Next::Expire(requests) => {
                 self.mark(Mark::Expired);
-                let fact = Fact::RequestExpired { requests };
-                return self.put(state, drive, Then::Work, heard, |_, known, number, now| {
-                    self.whole(known, number, fact, now)
-                });
+                return self.note(state, drive, Fact::RequestExpired { requests }, heard);
             }
-            Next::Finish(outcome) => {
-                let stop = Then::Stop { wakes: false };
-                let fact = Fact::RunFinished(outcome);
-                return self
-                    .put(state, drive, stop, heard, |_, known, number, now| self.whole(known, number, fact, now));
+            Next::StopWaiting(requests) => {
+                self.mark(Mark::MovedOn);
+                return self.note(state, drive, Fact::WaitExpired { requests }, heard);
             }
+            Next::Reopen => {
+                self.mark(Mark::Reopened);
+                return self.note(state, drive, Fact::Reopened {}, heard);
+            }
+            Next::Finish(outcome) => Fact::RunFinished(outcome),
             Next::Rest { open, until } => return self.suspend(state, drive, open, until, heard),
         };
-        self.put(state, drive, Then::Stop { wakes: true }, heard, |_, known, number, now| {
-            self.whole(known, number, fact, now)
-        })
+        self.put(state, drive, Then::Stop, heard, |_, known, number, now| self.whole(known, number, fact, now))
+    }
+
+    /// That a window closed, or that the run is open again: not a stop.
+    fn note(&self, state: &mut State, drive: Box<Drive>, fact: Fact, heard: Heard) -> Left {
+        self.put(state, drive, Then::Work, heard, |_, known, number, now| self.whole(known, number, fact, now))
     }
 
     fn suspend(
@@ -296,9 +301,9 @@ impl Protocol {
         until: Option<Millis>,
         heard: Heard,
     ) -> Left {
-        self.put(state, drive, Then::Stop { wakes: true }, heard, |_, known, number, now| {
+        self.put(state, drive, Then::Stop, heard, |_, known, number, now| {
             let run = &known.run;
-            let timer = open.iter().map(|opened| opened.windows.expires_at()).chain(until).min();
+            let timer = open.iter().map(|opened| opened.windows.stops_waiting_at()).chain(until).min();
             let rows = (0..).zip(&open).filter_map(|(i, opened)| request::build(run, run.len, i, opened, now));
             let rows: Vec<_> = rows.collect();
             let fact = Fact::Suspended { requests: open, until: timer };
@@ -318,14 +323,14 @@ impl Protocol {
         }
         let run = &drive.known.run;
         match drive.hand {
-            Hand::Failed(class) => {
+            Hand::Failed(class, began) => {
                 let failure = Failure { class, message: "no".to_owned(), retry_after_ms: None };
-                let fact = retry::after(run, &failure, state.now);
+                let fact = retry::after(run, &failure, began, state.now);
                 self.append(state, drive, fact, Then::Work, heard)
             }
             Hand::Replied(seen) => {
                 let (content, stop) = self.config.reply(run.turns.len());
-                let mut calls = plan::plan_reply(run, &content, &stop, &Outside);
+                let mut calls = plan::plan_reply(run, &content, &stop, seen, &Outside);
                 if self.fault == Some(Fault::AskIgnored) {
                     for plan in &mut calls {
                         if matches!(plan, Plan::Ask { .. }) {
@@ -339,7 +344,7 @@ impl Protocol {
                 let fact = Fact::ModelReplied { model, content, stop, usage, seen: said, calls };
                 self.append(state, drive, fact, Then::StartReply, heard)
             }
-            Hand::Empty | Hand::Asking(_) | Hand::Unheard { .. } => Some(Driver::Driving(drive)),
+            Hand::Empty | Hand::Asking(..) | Hand::Unheard { .. } => Some(Driver::Driving(drive)),
         }
     }
 
@@ -350,7 +355,7 @@ impl Protocol {
         let result = effect.result();
         let run = &drive.known.run;
         let news = run.call(call).is_some_and(|call| call.takes(attempt, &result));
-        if !news || run.outcome.is_some() {
+        if !news || run.is_over() {
             self.mark(Mark::LateForNothing);
             drive.running.remove(place);
             return Some(Driver::Driving(drive));
@@ -373,9 +378,9 @@ impl Protocol {
             return;
         }
         let stored = &state.store.journal;
-        state.broken.unless(stored.history.announced(call, attempt, drive.number), Rule::I2);
+        state.broken.unless(stored.announced(call, attempt, drive.number), Rule::I2);
         let known = stored.run.call(call);
-        state.broken.unless(known.is_some_and(|call| history::digest(&stored.run, call).is_some()), Rule::I11);
+        state.broken.unless(known.is_some_and(|call| journal::digest(&stored.run, call).is_some()), Rule::I11);
         let mut acts = Acts::clone(&state.acts);
         let times = acts.0.entry((call, attempt)).or_default();
         state.broken.unless(*times == 0, Rule::I8);
@@ -387,7 +392,7 @@ impl Protocol {
     fn start_early(&self, drive: &mut Drive) {
         let run = &drive.known.run;
         let (content, stop) = self.config.reply(run.turns.len());
-        let plans = plan::plan_reply(run, &content, &stop, &Outside);
+        let plans = plan::plan_reply(run, &content, &stop, run.len, &Outside);
         let index = run.len;
         let starts = (0..).zip(plans).filter(|(_, plan)| *plan == Plan::Start);
         let starts: Vec<_> = starts.map(|(i, _)| Dispatched { call: CallKey::new(index, i), attempt: 1 }).collect();
@@ -418,7 +423,7 @@ impl Protocol {
         heard: Heard,
         write: impl FnOnce(&Self, &Shared<Journal>, u32, Millis) -> Write,
     ) -> Left {
-        let stops = matches!(then, Then::Stop { .. });
+        let stops = then == Then::Stop;
         let taken = state.store.is_taken(&drive.known);
         let blind = self.fault == Some(Fault::NoSecondLook) || (stops && self.fault == Some(Fault::StopsBlindly));
         if taken && !blind {
@@ -481,7 +486,7 @@ impl Protocol {
             Then::StartReply => {
                 drive.hand = Hand::Empty;
                 if self.fault != Some(Fault::ToolsFirst) {
-                    let calls = announced(&drive.known.run);
+                    let calls = journal::running(&drive.known.run);
                     drive.start(calls);
                 }
             }
@@ -489,7 +494,7 @@ impl Protocol {
                 drive.running.remove(place);
                 drive.owes = !drive.holds();
             }
-            Then::Stop { wakes } => return wakes.then(|| Driver::Stopped { known: drive.known.clone() }),
+            Then::Stop => return Some(Driver::Stopped { known: drive.known.clone() }),
         }
         Some(Driver::Driving(drive))
     }

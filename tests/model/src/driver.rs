@@ -114,8 +114,8 @@ pub(crate) fn driver_id(number: u32) -> DriverId {
 }
 
 pub(crate) fn entry(index: u32, at: Millis, driver: Option<DriverId>, fact: Fact) -> Entry {
-    // Whose an entry is follows from the state of its writer, so its id need not be told apart.
-    Entry { index, entry_id: EntryId(String::new()), at, driver, fact }
+    // One entry stands at an index, and whose it is follows from the state of its writer.
+    Entry { index, entry_id: EntryId(format!("e{index}")), at, driver, fact }
 }
 
 impl Protocol {
@@ -201,6 +201,7 @@ impl Protocol {
                 if !state.store.is_taken(known) {
                     self.mark(Mark::Corrected);
                     state.store.item = Item::of(&known.run, state.now);
+                    self.wake_when_due(state, known);
                 }
                 None
             }

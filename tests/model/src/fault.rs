@@ -22,6 +22,14 @@ pub enum Fault {
     AskIgnored,
     /// A driver that takes a run over runs again what ran.
     RunsAgain,
+    /// A call of which it is not known what it did is made again, and nobody asked.
+    NeverAsks,
+    /// A driver does not look whether the run is paused.
+    IgnoresPause,
+    /// A driver that has nothing to do goes on without waiting for the person.
+    Impatient,
+    /// The sweep moves `due_at` on and sends nothing.
+    SilentSweep,
     /// A suspension leaves no time at which to look again.
     NoDueTime,
     /// A reply is stored as if its model had been asked when the run was claimed.

@@ -1,12 +1,23 @@
-//! A journal as the model keeps it: folded by the production code, with a history of its own beside,
-//! from which the rules are judged without asking the fold.
+//! A journal as the model keeps it: folded by the production code, with the auditor's books beside it,
+//! by which each entry and each folded state are judged.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+};
 
-use dormouse_domain::{Entry, Run};
+use dormouse_domain::{
+    CallKey, Digest, Entry, Fact, Run,
+    audit::{Audit, Violation},
+    entry::Dispatched,
+    message::ReplyBlock,
+    plan::{self, Plan},
+    request::RequestStatus,
+    run::{Call, CallState},
+    transcript::{self, AssistantBlock, Message, UserBlock},
+};
 
 use crate::{
-    history::History,
     rules::{Broken, Rule},
     shared::{Memo, Shared, hash_of},
 };
@@ -18,14 +29,18 @@ use crate::{
 pub struct Journal {
     /// What the fold makes of it.
     pub run: Run,
-    /// What the rules need of it.
-    pub history: History,
+    /// What the auditor makes of it.
+    books: Audit,
+    /// Which driver announced an attempt, by its number.
+    announced: BTreeMap<(CallKey, u32), u32>,
 }
 
 impl Hash for Journal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         hash_run(&self.run, state);
-        self.history.hash(state);
+        self.announced.hash(state);
+        // Two journals with one state can differ in what the auditor remembers of them.
+        format!("{:?}", self.books).hash(state);
     }
 }
 
@@ -46,6 +61,8 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         turns,
         messages,
         requests,
+        moved_on,
+        repeats: _,
         driver,
         paused,
         cancel,
@@ -56,7 +73,7 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         deaths,
         wire_ids: _,
     } = run;
-    (mode, len, turns, messages, requests).hash(state);
+    (mode, len, turns, messages, requests, moved_on).hash(state);
     driver.as_ref().map(|driver| (&driver.id, driver.until)).hash(state);
     (paused, cancel, outcome, trouble, deaths).hash(state);
 }
@@ -65,10 +82,47 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
 pub type Folded = Memo<(Shared<Journal>, Broken)>;
 
 impl Journal {
-    /// A journal of one entry.
+    /// A journal of one entry, from which `run` was folded.
     #[must_use]
-    pub fn new(run: Run) -> Self {
-        Self { run, history: History::default() }
+    pub fn new(run: Run, first: &Entry) -> (Self, Broken) {
+        let mut books = Audit::new(run.id.clone(), run.definition.clone());
+        let broken = named(&books.check(first, &run));
+        (Self { run, books, announced: BTreeMap::new() }, broken)
+    }
+
+    /// Whether driver `number` announced `attempt` of `call`.
+    #[must_use]
+    pub fn announced(&self, call: CallKey, attempt: u32, number: u32) -> bool {
+        self.announced.get(&(call, attempt)) == Some(&number)
+    }
+
+    fn announce(&mut self, entry: &Entry) {
+        let number = driver_number(entry);
+        match &entry.fact {
+            Fact::CallDispatched { calls } => {
+                self.announced.extend(calls.iter().map(|start| ((start.call, start.attempt), number)));
+            }
+            Fact::ModelReplied { calls, .. } => {
+                let starts = (0..).zip(calls).filter(|(_, plan)| **plan == Plan::Start);
+                self.announced.extend(starts.map(|(i, _)| ((CallKey::new(entry.index, i), 1), number)));
+            }
+            Fact::RunStarted { .. }
+            | Fact::DriverStarted { .. }
+            | Fact::DriverStopped { .. }
+            | Fact::ModelFailed { .. }
+            | Fact::CallFinished { .. }
+            | Fact::Suspended { .. }
+            | Fact::RequestDecided { .. }
+            | Fact::WaitExpired { .. }
+            | Fact::RequestExpired { .. }
+            | Fact::MessageAdded { .. }
+            | Fact::ModeChanged { .. }
+            | Fact::Paused { .. }
+            | Fact::Resumed { .. }
+            | Fact::CancelRequested { .. }
+            | Fact::Reopened {}
+            | Fact::RunFinished(_) => {}
+        }
     }
 }
 
@@ -76,14 +130,81 @@ impl Journal {
 /// broken and `before` is all there is.
 pub fn follow(folded: &Folded, before: &Shared<Journal>, entry: &Entry) -> (Shared<Journal>, Broken) {
     folded.get((before.hash64(), hash_of(entry)), || {
-        let mut broken = Broken::default();
-        let mut run = before.run.clone();
-        let history = before.history.after(&before.run, entry, &mut broken);
-        if run.apply(entry).is_err() {
+        let mut journal = Journal::clone(before);
+        let mut broken = named(&journal.books.entry(entry));
+        if journal.run.apply(entry).is_err() {
             broken.unless(false, Rule::I1);
             return (before.clone(), broken);
         }
-        let history = history.folded(&before.run, &run, entry, &mut broken);
-        (Shared::new(Journal { run, history }), broken)
+        broken.add(named(&journal.books.state(&journal.run, entry.at)));
+        stays(&before.run, &journal.run, &mut broken);
+        journal.announce(entry);
+        (Shared::new(journal), broken)
     })
+}
+
+fn named(violations: &[Violation]) -> Broken {
+    let mut broken = Broken::default();
+    for violation in violations {
+        broken.unless(false, Rule::of(violation.invariant));
+    }
+    broken
+}
+
+/// What is known of a call's or a request's end is never unlearnt.
+fn stays(before: &Run, after: &Run, broken: &mut Broken) {
+    for call in before.calls().filter(|call| matches!(call.state, CallState::Done(_))) {
+        broken.unless(after.call(call.key) == Some(call), Rule::I3);
+    }
+    for (key, request) in before.requests.iter().filter(|(_, request)| request.status != RequestStatus::Pending) {
+        broken.unless(after.requests.get(key) == Some(request), Rule::I6);
+    }
+}
+
+/// The number of a driver: the index of the entry by which it claimed the run.
+fn driver_number(entry: &Entry) -> u32 {
+    let number = entry.driver.as_ref().and_then(|driver| driver.0.rsplit('.').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(u32::MAX)
+}
+
+/// The calls that the journal says are running.
+#[must_use]
+pub fn running(run: &Run) -> Vec<Dispatched> {
+    let running = run.open_calls().filter_map(|call| match call.state {
+        CallState::Running { attempt } => Some(Dispatched { call: call.key, attempt }),
+        CallState::Ready
+        | CallState::Asking(_)
+        | CallState::Pending { .. }
+        | CallState::Unknown { .. }
+        | CallState::Done(_) => None,
+    });
+    running.collect()
+}
+
+/// The digest of the arguments that would run, worked out anew from what the model wrote.
+#[must_use]
+pub fn digest(run: &Run, call: &Call) -> Option<Digest> {
+    let turn = run.turns.iter().find(|turn| turn.index == call.key.entry)?;
+    let ReplyBlock::ToolCall { arguments, .. } = turn.content.get(call.block)? else { return None };
+    let arguments = plan::arguments(arguments).ok()?;
+    plan::call_digest(&run.owner, &run.id, &call.tool, &arguments).ok()
+}
+
+/// The content blocks of the prompt that `run` makes, in order, each as its hash.
+#[must_use]
+pub fn prompt(run: &Run) -> Vec<u64> {
+    let mut hashes = Vec::new();
+    for message in transcript::prompt(run).messages {
+        match message {
+            Message::User(blocks) => hashes.extend(blocks.iter().map(|block| match block {
+                UserBlock::Result { id, content, is_error } => hash_of(&("result", id, content, is_error)),
+                UserBlock::Said(content) => hash_of(&("said", content)),
+            })),
+            Message::Assistant { model, blocks } => hashes.extend(blocks.iter().map(|block| match block {
+                AssistantBlock::Call { id, block } => hash_of(&("call", model, id, block)),
+                AssistantBlock::Plain(block) => hash_of(&("plain", model, block)),
+            })),
+        }
+    }
+    hashes
 }

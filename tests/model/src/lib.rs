@@ -15,7 +15,6 @@ pub mod config;
 pub mod drive;
 pub mod driver;
 pub mod fault;
-pub mod history;
 pub mod journal;
 pub mod marks;
 pub mod person;
@@ -28,7 +27,7 @@ pub mod world;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_domain::{Definition, Digest, Fact, Millis, Run, RunId, item::TAKEOVER_MARGIN_MS, message::Content, next};
+use dormouse_domain::{Definition, Fact, Millis, Run, RunId, item::TAKEOVER_MARGIN_MS, message::Content, next};
 use stateright::{Model, Property};
 
 use config::Config;
@@ -62,7 +61,7 @@ pub struct Protocol {
     pub marks: Arc<Marks>,
     definition: Arc<Definition>,
     folded: Folded,
-    rests: Memo<bool>,
+    rests: Memo<Broken>,
 }
 
 /// One atomic step.
@@ -96,6 +95,12 @@ impl Protocol {
         Ok(Self { config, fault, marks: Arc::new(Marks::default()), definition, folded, rests })
     }
 
+    /// How many journals were folded.
+    #[must_use]
+    pub fn journals(&self) -> usize {
+        self.folded.len()
+    }
+
     fn mark(&self, mark: Mark) {
         self.marks.set(mark);
     }
@@ -113,7 +118,7 @@ impl Protocol {
         let fact = Fact::RunStarted {
             owner: owner(),
             agent: "agent".to_owned(),
-            definition: Digest::of(b"agent"),
+            definition: self.definition.digest().ok()?,
             mode: self.definition.mode,
             input: vec![Content::text("go")],
             metadata: BTreeMap::new(),
@@ -121,8 +126,9 @@ impl Protocol {
         let first = driver::entry(0, START, None, fact);
         let run = Run::start(RunId::from_bits(1), self.definition.clone(), &first).ok()?;
         let item = Item::of(&run, START);
+        let (journal, broken) = Journal::new(run, &first);
         let store = Store {
-            journal: Shared::new(Journal::new(run)),
+            journal: Shared::new(journal),
             rows: Shared::new(BTreeMap::new()),
             item,
             receipts: BTreeMap::new(),
@@ -139,7 +145,7 @@ impl Protocol {
             asked: Shared::new(Vec::new()),
             left: self.config.bounds,
             lossless: true,
-            broken: Broken::default(),
+            broken,
         };
         state.normalise();
         Some(state)
@@ -166,7 +172,9 @@ impl Protocol {
         let item = state.store.item;
         if let Some(due_at) = item.due_at.filter(|due_at| *due_at <= state.now) {
             state.left.sweeps -= 1;
-            state.queue.send(state.now, state.now);
+            if self.fault != Some(Fault::SilentSweep) {
+                state.queue.send(state.now, state.now);
+            }
             state.swept = Some(Due { due_at, wakes: item.wakes });
         }
     }
@@ -218,8 +226,7 @@ impl Protocol {
     fn check(&self, before: &State, state: &mut State) {
         if state.now != before.now || state.store != before.store {
             state.store.check_due(state.now, &mut state.broken);
-            let rests = self.rests(&state.store, state.now);
-            state.broken.unless(rests, Rule::Rest);
+            state.broken.add(self.rests(&state.store, state.now));
         }
         let quiet = state.drivers.is_empty()
             && state.queue.ready == 0
@@ -278,7 +285,7 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let conditions: [fn(&Self, &State) -> bool; 12] = [
+        let conditions: [fn(&Self, &State) -> bool; 14] = [
             |_, state| !state.broken.has(Rule::I1),
             |_, state| !state.broken.has(Rule::I2),
             |_, state| !state.broken.has(Rule::I3),
@@ -290,6 +297,8 @@ impl Model for Protocol {
             |_, state| !state.broken.has(Rule::I9),
             |_, state| !state.broken.has(Rule::I10),
             |_, state| !state.broken.has(Rule::I11),
+            |_, state| !state.broken.has(Rule::B8),
+            |_, state| !state.broken.has(Rule::Late),
             |_, state| !state.broken.has(Rule::Rest),
         ];
         Rule::ALL.iter().zip(conditions).map(|(rule, condition)| Property::always(rule.name(), condition)).collect()

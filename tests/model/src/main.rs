@@ -42,6 +42,7 @@ fn explore(config: config::Config) -> anyhow::Result<bool> {
         took.as_secs_f64(),
         checker.state_count()
     );
+    println!("  journals {}", checker.model().journals());
     let missing = marks.missing();
     println!("  not met: {missing:?}");
     let found = checker.discoveries();

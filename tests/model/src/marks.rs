@@ -22,6 +22,10 @@ pub enum Mark {
     HandedOff,
     /// A request expired.
     Expired,
+    /// The conversation went on without a request.
+    MovedOn,
+    /// A run that had completed was opened again.
+    Reopened,
     /// A result came after its driver had lost the run, and counted.
     LateResult,
     /// A result came too late to count.
@@ -45,7 +49,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Crashed,
         Self::Busy,
         Self::TakenOver,
@@ -54,6 +58,8 @@ impl Mark {
         Self::Recognised,
         Self::HandedOff,
         Self::Expired,
+        Self::MovedOn,
+        Self::Reopened,
         Self::LateResult,
         Self::LateForNothing,
         Self::Corrected,

@@ -3,12 +3,12 @@
 
 use dormouse_domain::{
     Fact, Mode, Next, Principal, RequestKey, Run,
+    agent::OnMessage,
     decide::{self, Answer, Decision, Refusal, Resolution},
     item::standing,
     message::Content,
     next, plan,
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled},
-    run::Status,
 };
 use serde_json::Value;
 
@@ -362,11 +362,11 @@ impl Protocol {
 
     /// `wake_when_due` of the engine.
     pub(crate) fn wake_when_due(&self, state: &mut State, known: &Journal) {
-        let (status, due_at) = standing(&known.run, state.now);
+        let (_, due_at) = standing(&known.run, state.now);
         let due_at = due_at.filter(|due_at| due_at.since(state.now) <= LONGEST_DELAY_MS);
-        match (status, due_at) {
-            (Status::Running, _) | (_, None) => {}
-            (_, Some(due_at)) => state.queue.send(due_at, state.now),
+        match (&known.run.driver, due_at) {
+            (Some(_), _) | (_, None) => {}
+            (None, Some(due_at)) => state.queue.send(due_at, state.now),
         }
     }
 }
@@ -387,7 +387,11 @@ fn amendment(run: &Run, task: Task) -> Option<Fact> {
         Task::Cancel if unfinished && run.cancel.is_none() => Some(Fact::CancelRequested { by, reason: None }),
         Task::Pause if unfinished && !run.paused => Some(Fact::Paused { by }),
         Task::Resume if unfinished && run.paused => Some(Fact::Resumed { by }),
-        Task::Speak if run.cancel.is_none() => Some(Fact::MessageAdded { by, content: vec![Content::text("listen")] }),
+        Task::Speak if run.cancel.is_none() => {
+            let supersedes =
+                run.definition.on_message == OnMessage::Supersede && run.driver.is_none() && run.waits_for_person();
+            Some(Fact::MessageAdded { by, content: vec![Content::text("listen")], supersedes })
+        }
         Task::Mode(mode) if run.cancel.is_none() => {
             Some(Fact::ModeChanged { by, mode, calls: plan::replan(run, mode) })
         }

@@ -19,6 +19,7 @@ use crate::{
     config::Say,
     driver::Move,
     marks::Mark,
+    rules::{Broken, Rule},
     shared::{Shared, hash_of},
     state::{Bounds, Queue, State},
     store::Store,
@@ -31,12 +32,12 @@ const MOST_MOVES: usize = 200;
 const MOST_RESTS: usize = 24;
 
 impl Protocol {
-    /// Whether the run comes to an end or to rest from `store` at `now`, by the sweep alone.
-    pub(crate) fn rests(&self, store: &Store, now: Millis) -> bool {
+    /// What is broken on the way from `store` at `now` to an end or to rest, by the sweep alone.
+    pub(crate) fn rests(&self, store: &Store, now: Millis) -> Broken {
         self.rests.get((hash_of(store), now.0), || self.comes_to_rest(store, now))
     }
 
-    fn comes_to_rest(&self, store: &Store, now: Millis) -> bool {
+    fn comes_to_rest(&self, store: &Store, now: Millis) -> Broken {
         let mut state = State {
             now,
             store: store.clone(),
@@ -48,15 +49,23 @@ impl Protocol {
             asked: Shared::new(Vec::new()),
             left: Bounds { sweeps: u8::MAX, ..Bounds::default() },
             lossless: false,
-            broken: crate::rules::Broken::default(),
+            broken: Broken::default(),
         };
+        let rests = self.sweeps_to_rest(&mut state);
+        if !state.broken.any() {
+            state.broken.unless(rests, Rule::Rest);
+        }
+        state.broken
+    }
+
+    fn sweeps_to_rest(&self, state: &mut State) -> bool {
         for _ in 0..MOST_RESTS {
-            if !self.runs_dry(&mut state) {
+            if !self.runs_dry(state) {
                 return false;
             }
             let run = &state.store.journal.run;
             let at_rest = run.driver.is_none() && !next(run, state.now).is_work();
-            if at_rest && !all_decidable(&state) {
+            if at_rest && !all_decidable(state) {
                 return false;
             }
             match state.store.item.due_at {
@@ -68,8 +77,8 @@ impl Protocol {
                 None => return false,
                 Some(due_at) => {
                     state.now = state.now.max(due_at);
-                    self.sweep(&mut state);
-                    self.postpone(&mut state);
+                    self.sweep(state);
+                    self.postpone(state);
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! What must hold, and the record of what did not.
 
 /// What must hold. The first eleven are the invariants of `ARCHITECTURE.md`; I12, that `next` and the
-/// fold are functions, is what the whole model rests on: it remembers their answers.
+/// fold are functions, is what the whole model rests on: it remembers their answers. What is about one
+/// journal is judged by the domain's auditor, the rest here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Rule {
@@ -27,13 +28,18 @@ pub enum Rule {
     I10,
     /// Unknown is never yes.
     I11,
+    /// Pause starts nothing, cancel is final.
+    B8,
+    /// What comes after the conversation went on takes effect, and the model is told of it once (E1, E6
+    /// to E9).
+    Late,
     /// If nothing fails any more, a run ends, or rests with each of its requests decidable.
     Rest,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::I1,
         Self::I2,
         Self::I3,
@@ -45,6 +51,8 @@ impl Rule {
         Self::I9,
         Self::I10,
         Self::I11,
+        Self::B8,
+        Self::Late,
         Self::Rest,
     ];
 
@@ -63,8 +71,16 @@ impl Rule {
             Self::I9 => "I9",
             Self::I10 => "I10",
             Self::I11 => "I11",
+            Self::B8 => "B8",
+            Self::Late => "E6 to E9",
             Self::Rest => "rest",
         }
+    }
+
+    /// The rule that the auditor calls by this name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self::ALL.into_iter().find(|rule| rule.name() == name).unwrap_or(Self::Late)
     }
 }
 

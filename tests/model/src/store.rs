@@ -11,6 +11,7 @@ use dormouse_domain::{
 };
 
 use crate::{
+    driver,
     journal::{Folded, Journal, follow},
     rules::{Broken, Rule},
     shared::Shared,
@@ -174,7 +175,8 @@ impl Store {
         } else {
             let folded = Folded::default();
             for entry in &write.entries {
-                let entry = Entry { index: self.journal.run.len, ..entry.clone() };
+                let index = self.journal.run.len;
+                let entry = driver::entry(index, entry.at, entry.driver.clone(), entry.fact.clone());
                 let (journal, found) = follow(&folded, &self.journal, &entry);
                 self.journal = journal;
                 broken.add(found);
