@@ -18,6 +18,8 @@ pub struct Config {
     pub turns: &'static [&'static [&'static str]],
     /// What each person does, one thing after another.
     pub people: &'static [&'static [Intent]],
+    /// Whether reading and judging are steps of their own, so that others can write in between.
+    pub loads_apart: bool,
     /// Steps that are alive at once.
     pub steps: usize,
     /// What may go wrong, and how often.
@@ -162,11 +164,21 @@ const ANY: &[Say] = &[Say::Approve, Say::Deny, Say::Result, Say::Retry, Say::Abo
 /// All configurations.
 #[must_use]
 pub fn all() -> Vec<Config> {
-    let base = Config { name: "", short: false, turns: &[&["do"]], people: &[], steps: 2, bounds: NONE, agent: WAITS };
+    let base = Config {
+        name: "",
+        short: false,
+        turns: &[&["do"]],
+        people: &[],
+        loads_apart: false,
+        steps: 2,
+        bounds: NONE,
+        agent: WAITS,
+    };
     vec![
         Config {
             name: "approve",
             short: true,
+            loads_apart: true,
             people: &[&[Intent::Decide { says: &[Say::Approve, Say::Deny], key: None }]],
             bounds: Bounds { crashes: 1, duplicates: 1, ticks: 2, ..NONE },
             ..base.clone()

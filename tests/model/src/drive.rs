@@ -34,7 +34,7 @@ pub struct Drive {
     /// The index of the entry by which it claimed the run.
     pub number: u32,
     /// The calls that it runs.
-    pub running: Vec<Running>,
+    pub running: Vec<Dispatched>,
     /// Whether its time is short.
     pub draining: bool,
     /// Whether it has appended anything since its claim.
@@ -43,15 +43,6 @@ pub struct Drive {
     pub owes: bool,
     /// What it is in the middle of.
     pub hand: Hand,
-}
-
-/// A call that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Running {
-    /// Which, and which attempt.
-    pub call: Dispatched,
-    /// How it went, once it has.
-    pub effect: Option<Effect>,
 }
 
 /// What a driver is in the middle of.
@@ -109,15 +100,6 @@ impl Drive {
     fn holds(&self) -> bool {
         self.known.run.driver.as_ref().is_some_and(|driver| driver.id == driver_id(self.number))
     }
-
-    fn start(&mut self, calls: impl IntoIterator<Item = Dispatched>) {
-        self.running.extend(calls.into_iter().map(|call| Running { call, effect: None }));
-    }
-
-    /// The fault of a driver that takes for its own what ran under another.
-    pub(crate) fn run_again(&mut self, run: &Run) {
-        self.start(journal::running(run));
-    }
 }
 
 /// A model is sent its prompt. Of two prompts one begins with the other (I10): the later one with the
@@ -134,15 +116,6 @@ fn ask(state: &mut State, run: &Run) {
 impl Protocol {
     /// What a driver can do now.
     pub(crate) fn drive_moves(&self, state: &State, drive: &Drive, moves: &mut Vec<Move>) {
-        for (place, running) in drive.running.iter().enumerate() {
-            if running.effect.is_none() {
-                moves.push(Move::Call(place, Effect::Answers));
-                if state.left.unknowns > 0 {
-                    let ways = [Effect::Silent, Effect::Vanishes, Effect::Refused];
-                    moves.extend(ways.map(|effect| Move::Call(place, effect)));
-                }
-            }
-        }
         if drive.owes {
             return moves.push(Move::Wake);
         }
@@ -168,9 +141,10 @@ impl Protocol {
         let starts = matches!(next, Next::Dispatch(_) | Next::CallModel);
         let awaits = !drive.holds() || next == Next::Await || (starts && drive.draining);
         if awaits && !drive.running.is_empty() {
-            for (place, running) in drive.running.iter().enumerate() {
-                if running.effect.is_some() {
-                    self.heard(state, &drive.known, true, moves, |heard| Move::Take(place, heard));
+            for place in 0..drive.running.len() {
+                self.heard(state, &drive.known, true, moves, |heard| Move::Take(place, Effect::Answers, heard));
+                if state.left.unknowns > 0 {
+                    moves.extend(Effect::FAILURES.map(|effect| Move::Take(place, effect, Heard::Yes)));
                 }
             }
             return;
@@ -185,10 +159,6 @@ impl Protocol {
     /// What becomes of a driver by `what`.
     pub(crate) fn drive(&self, state: &mut State, mut drive: Box<Drive>, what: Move) -> Left {
         match what {
-            Move::Call(place, effect) => {
-                self.call(state, &mut drive, place, effect);
-                Some(Driver::Driving(drive))
-            }
             Move::Wake => {
                 drive.owes = false;
                 self.wake_when_due(state, &drive.known);
@@ -200,13 +170,13 @@ impl Protocol {
                 Some(Driver::Driving(drive))
             }
             Move::Repeat => self.repeat(state, drive),
-            Move::Take(place, heard) => self.take(state, drive, place, heard),
+            Move::Take(place, effect, heard) => self.take(state, drive, (place, effect), heard),
             Move::Reply(heard) => {
                 if let Hand::Asking(seen, _) = drive.hand {
                     drive.hand = Hand::Replied(seen);
                 }
                 if self.fault == Some(Fault::ToolsFirst) {
-                    self.start_early(&mut drive);
+                    self.start_early(state, &mut drive);
                 }
                 self.record(state, drive, heard)
             }
@@ -245,8 +215,9 @@ impl Protocol {
             self.mark(Mark::StoodDown);
             return None; // nothing runs any more, or there would be a result to take
         }
-        let run = drive.known.run.clone();
-        let fact = match self.next(&run, state.now) {
+        let known = drive.known.clone();
+        let run = &known.run;
+        let fact = match self.next(run, state.now) {
             Next::Dispatch(_) | Next::CallModel if drive.draining => {
                 self.mark(Mark::HandedOff);
                 Fact::DriverStopped { stop: DriverStop::HandedOff }
@@ -266,7 +237,7 @@ impl Protocol {
                 return None;
             }
             Next::CallModel => {
-                ask(state, &run);
+                ask(state, run);
                 drive.hand = Hand::Asking(run.len, state.now);
                 return Some(Driver::Driving(drive));
             }
@@ -349,9 +320,9 @@ impl Protocol {
     }
 
     /// Stores the result of an attempt, unless the call was settled meanwhile: `record` of the engine.
-    fn take(&self, state: &mut State, mut drive: Box<Drive>, place: usize, heard: Heard) -> Left {
-        let Dispatched { call, attempt } = drive.running[place].call;
-        let Some(effect) = drive.running[place].effect else { return Some(Driver::Driving(drive)) };
+    fn take(&self, state: &mut State, mut drive: Box<Drive>, came: (usize, Effect), heard: Heard) -> Left {
+        let (place, effect) = came;
+        let Dispatched { call, attempt } = drive.running[place];
         let result = effect.result();
         let run = &drive.known.run;
         let news = run.call(call).is_some_and(|call| call.takes(attempt, &result));
@@ -359,6 +330,13 @@ impl Protocol {
             self.mark(Mark::LateForNothing);
             drive.running.remove(place);
             return Some(Driver::Driving(drive));
+        }
+        if effect != Effect::Answers {
+            if state.store.is_taken(&drive.known) {
+                drive.known = state.store.journal.clone();
+                return Some(Driver::Driving(drive)); // what came is judged again, and may be another
+            }
+            state.left.unknowns -= 1;
         }
         let fact = Fact::CallFinished { call, attempt, result };
         if drive.holds() {
@@ -368,35 +346,30 @@ impl Protocol {
         self.put(state, drive, Then::Taken(place), heard, |_, known, number, now| self.whole(known, number, fact, now))
     }
 
-    fn call(&self, state: &mut State, drive: &mut Drive, place: usize, effect: Effect) {
-        let Dispatched { call, attempt } = drive.running[place].call;
-        drive.running[place].effect = Some(effect);
-        if effect != Effect::Answers {
-            state.left.unknowns -= 1;
-        }
-        if !effect.acted() {
-            return;
-        }
+    /// Starts calls. Their tools act at once, for all that anybody can know.
+    pub(crate) fn start(&self, state: &mut State, drive: &mut Drive, calls: Vec<Dispatched>) {
         let stored = &state.store.journal;
-        state.broken.unless(stored.announced(call, attempt, drive.number), Rule::I2);
-        let known = stored.run.call(call);
-        state.broken.unless(known.is_some_and(|call| journal::digest(&stored.run, call).is_some()), Rule::I11);
         let mut acts = Acts::clone(&state.acts);
-        let times = acts.0.entry((call, attempt)).or_default();
-        state.broken.unless(*times == 0, Rule::I8);
-        *times += 1;
+        for start in &calls {
+            let Dispatched { call, attempt } = *start;
+            state.broken.unless(stored.announced(call, attempt, drive.number), Rule::I2);
+            let known = stored.run.call(call);
+            state.broken.unless(known.is_some_and(|call| journal::digest(&stored.run, call).is_some()), Rule::I11);
+            state.broken.unless(acts.0.insert((call, attempt)), Rule::I8);
+        }
         state.acts = Shared::new(acts);
+        drive.running.extend(calls);
     }
 
     /// The fault of a driver that starts the tools of a reply before it is stored.
-    fn start_early(&self, drive: &mut Drive) {
+    fn start_early(&self, state: &mut State, drive: &mut Drive) {
         let run = &drive.known.run;
         let (content, stop) = self.config.reply(run.turns.len());
         let plans = plan::plan_reply(run, &content, &stop, run.len, &Outside);
         let index = run.len;
         let starts = (0..).zip(plans).filter(|(_, plan)| *plan == Plan::Start);
         let starts: Vec<_> = starts.map(|(i, _)| Dispatched { call: CallKey::new(index, i), attempt: 1 }).collect();
-        drive.start(starts);
+        self.start(state, drive, starts);
     }
 
     /// A write of one entry with the item and the rows that follow from it.
@@ -439,7 +412,7 @@ impl Protocol {
         match heard {
             Heard::Yes if landed => {
                 drive.known = if blind { state.store.journal.clone() } else { write.after };
-                self.done(drive, then)
+                self.done(state, drive, then)
             }
             Heard::Yes => {
                 self.lost(state, &mut drive, &then);
@@ -471,23 +444,23 @@ impl Protocol {
         if landed || state.store.commit(&write, &mut state.broken).is_ok() {
             self.mark(Mark::Recognised);
             drive.known = write.after.clone();
-            return self.done(drive, then);
+            return self.done(state, drive, then);
         }
         self.lost(state, &mut drive, &then);
         Some(Driver::Driving(drive))
     }
 
-    fn done(&self, mut drive: Box<Drive>, then: Then) -> Left {
+    fn done(&self, state: &mut State, mut drive: Box<Drive>, then: Then) -> Left {
         // It is told apart only where a step can hand over.
         drive.worked = self.config.bounds.hand_offs > 0;
         match then {
             Then::Work => drive.hand = Hand::Empty,
-            Then::Start(calls) => drive.start(calls),
+            Then::Start(calls) => self.start(state, &mut drive, calls),
             Then::StartReply => {
                 drive.hand = Hand::Empty;
                 if self.fault != Some(Fault::ToolsFirst) {
                     let calls = journal::running(&drive.known.run);
-                    drive.start(calls);
+                    self.start(state, &mut drive, calls);
                 }
             }
             Then::Taken(place) => {

@@ -8,7 +8,7 @@ use crate::{
     config::STEP_MS,
     drive::{Drive, Hand},
     fault::Fault,
-    journal::Journal,
+    journal::{self, Journal},
     marks::Mark,
     shared::Shared,
     state::State,
@@ -88,10 +88,8 @@ pub enum Move {
     Fail(FailureClass, Heard),
     /// What the model answered is tried again to be stored.
     Record(Heard),
-    /// The tool call in this place takes effect, or not.
-    Call(usize, Effect),
-    /// The result of the call in this place is stored.
-    Take(usize, Heard),
+    /// The call in this place ends so, and that is stored.
+    Take(usize, Effect, Heard),
     /// The write of which nothing was heard is made again.
     Repeat,
     /// Its time runs short.
@@ -124,7 +122,13 @@ impl Protocol {
         let mut moves = Vec::new();
         let can_die = match driver {
             Driver::Woken { .. } => {
-                moves.push(Move::Load);
+                if self.config.loads_apart {
+                    moves.push(Move::Load);
+                } else {
+                    let known = &state.store.journal;
+                    let claims = self.claims(state, known);
+                    self.heard(state, known, claims, &mut moves, Move::Claim);
+                }
                 false
             }
             Driver::Judging { known, .. } => {
@@ -192,6 +196,10 @@ impl Protocol {
                 state.lossless = false;
                 None
             }
+            (Driver::Woken { deadline }, Move::Claim(heard)) => {
+                let known = state.store.journal.clone();
+                self.claim(state, *deadline, &known, heard)
+            }
             (Driver::Woken { deadline }, _) => {
                 Some(Driver::Judging { deadline: *deadline, known: state.store.journal.clone() })
             }
@@ -207,9 +215,9 @@ impl Protocol {
             }
             (Driver::Claiming { deadline, write, landed }, _) => {
                 if *landed || state.store.commit(write, &mut state.broken).is_ok() {
-                    return Some(self.claimed(write));
+                    return Some(self.claimed(state, write));
                 }
-                Some(Driver::Judging { deadline: *deadline, known: state.store.journal.clone() })
+                Some(self.looks_again(state, *deadline))
             }
             (Driver::Driving(drive), Move::Panic) => {
                 state.left.panics -= 1;
@@ -237,7 +245,7 @@ impl Protocol {
             return (!is_right).then(|| Driver::Correcting { known: known.clone() });
         }
         if state.store.is_taken(known) {
-            return Some(Driver::Judging { deadline, known: state.store.journal.clone() });
+            return Some(self.looks_again(state, deadline));
         }
         let claim = entry(run.len, state.now, Some(driver_id(run.len)), Fact::DriverStarted { until: deadline });
         let write = Write::new(&self.folded, known, vec![claim]).whole(state.now);
@@ -249,13 +257,21 @@ impl Protocol {
         if known.run.driver.is_some() {
             self.mark(Mark::TakenOver);
         }
-        Some(self.claimed(&write))
+        Some(self.claimed(state, &write))
     }
 
-    fn claimed(&self, write: &Write) -> Driver {
+    /// After a claim that lost its index.
+    fn looks_again(&self, state: &State, deadline: Millis) -> Driver {
+        if self.config.loads_apart {
+            return Driver::Judging { deadline, known: state.store.journal.clone() };
+        }
+        Driver::Woken { deadline }
+    }
+
+    fn claimed(&self, state: &mut State, write: &Write) -> Driver {
         let mut drive = Drive::new(write.after.clone(), write.known.run.len);
         if self.fault == Some(Fault::RunsAgain) {
-            drive.run_again(&write.known.run);
+            self.start(state, &mut drive, journal::running(&write.known.run));
         }
         Driver::Driving(Box::new(drive))
     }

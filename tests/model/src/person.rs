@@ -94,7 +94,7 @@ pub enum Task {
 pub enum Deed {
     /// Begins: the journal is loaded.
     Begin(Task),
-    /// Their answer is checked against the row.
+    /// What they want is judged, an answer against the row.
     Judge,
     /// It is written.
     Write(Heard),
@@ -153,8 +153,7 @@ impl Protocol {
                 let Some(intent) = person.intents.first() else { return Vec::new() };
                 self.tasks(state, *intent).into_iter().map(Deed::Begin).collect()
             }
-            Phase::Loaded { task: Task::Decide { .. }, .. } => vec![Deed::Judge],
-            Phase::Loaded { .. } => vec![Deed::Write(Heard::Yes)],
+            Phase::Loaded { .. } => vec![Deed::Judge],
             Phase::Judged { woke, write, .. } => {
                 if self.fault == Some(Fault::WakeFirst) && !woke {
                     return vec![Deed::Wake];
@@ -197,25 +196,7 @@ impl Protocol {
     pub(crate) fn act(&self, state: &mut State, person: &Person, deed: Deed) -> Person {
         match (&person.phase, deed) {
             (Phase::Idle, Deed::Begin(task)) => self.load(state, person, task),
-            (Phase::Loaded { task, known }, Deed::Judge) => {
-                if let Task::Decide { request, say, key } = task {
-                    return match self.judge(state, known, *request, *say, *key) {
-                        Some(write) => {
-                            let write = Shared::new(write);
-                            person.at(Phase::Judged { task: *task, write, woke: false })
-                        }
-                        None => self.refused(state, person, *key, *request),
-                    };
-                }
-                person.done()
-            }
-            (Phase::Loaded { task, known }, _) => match amendment(&known.run, *task) {
-                Some(fact) => {
-                    let write = self.amend(state, known, vec![fact]);
-                    self.write(state, person, *task, &write, Heard::Yes)
-                }
-                None => person.done(),
-            },
+            (Phase::Loaded { task, known }, _) => self.attempt(state, person, *task, known),
             (Phase::Judged { task, write, .. }, Deed::Wake) => {
                 state.queue.send(state.now, state.now);
                 person.at(Phase::Judged { task: *task, write: write.clone(), woke: true })
@@ -232,14 +213,32 @@ impl Protocol {
         }
     }
 
-    /// The beginning of an attempt in `amend`: the earlier answer, or else the journal.
+    /// The beginning of an attempt in `amend`: the earlier answer, or else the journal. What is read and
+    /// judged in one step could as well have been read later, unless the configuration tells them apart.
     fn load(&self, state: &mut State, person: &Person, task: Task) -> Person {
         if let Task::Decide { request, key: Some(key), .. } = task
             && self.answered_before(state, request, key)
         {
             return person.at(Phase::Owing { after: None });
         }
-        person.at(Phase::Loaded { task, known: state.store.journal.clone() })
+        let known = state.store.journal.clone();
+        if self.config.loads_apart {
+            return person.at(Phase::Loaded { task, known });
+        }
+        self.attempt(state, person, task, &known)
+    }
+
+    /// The rest of it: judged, and written if that depends on nothing but the journal.
+    fn attempt(&self, state: &mut State, person: &Person, task: Task, known: &Shared<Journal>) -> Person {
+        if let Task::Decide { request, say, key } = task {
+            return match self.judge(state, known, request, say, key) {
+                Some(write) => person.at(Phase::Judged { task, write: Shared::new(write), woke: false }),
+                None => self.refused(state, person, key, request),
+            };
+        }
+        let Some(fact) = amendment(&known.run, task) else { return person.done() };
+        let write = self.amend(state, known, vec![fact]);
+        self.write(state, person, task, &write, Heard::Yes)
     }
 
     /// Whether the same write was made under this key; then its answer is given again.
