@@ -3,6 +3,7 @@
 //! `verify` is exactly what CI runs; it installs the one tool that it needs below `target/`.
 
 mod layers;
+mod model;
 mod mutants;
 mod replay;
 mod simulate;
@@ -21,6 +22,8 @@ verbs:
   mutants [WORD]
            plants bugs in a copy of the code (those with WORD in their name), one after the other, and
            shows that the tests that are there for it catch each
+  model [--short] [CONFIGURATION]
+           explores every state of the protocol within stated bounds (docs/model.md)
   replay FILE
            folds a recording (GET /v1/runs/{id}/export), shows the state after each entry, and checks
            every invariant
@@ -35,6 +38,7 @@ fn main() -> Result<()> {
         ["verify"] => verify::run(&root),
         ["tidy"] => tidy::run(&root),
         ["mutants", rest @ ..] => mutants::main(&root, rest),
+        ["model", rest @ ..] => model::run(&root, rest),
         ["replay", file] => replay::run(Path::new(file)),
         ["replay", ..] => bail!("replay takes one file\n\n{USAGE}"),
         ["simulate", asked @ ..] => simulate::run(&root, asked),

@@ -161,7 +161,14 @@ const NONE: Bounds = Bounds {
 /// Everything that a person can say of a call that asks and of one whose outcome is not known.
 const ANY: &[Say] = &[Say::Approve, Say::Deny, Say::Result, Say::Retry, Say::Abort, Say::Answer, Say::Quit];
 
-/// All configurations.
+/// Decides some request by one of these.
+macro_rules! decide {
+    ($says:expr) => {
+        Intent::Decide { says: $says, key: None }
+    };
+}
+
+/// All configurations, the small ones first.
 #[must_use]
 pub fn all() -> Vec<Config> {
     let base = Config {
@@ -174,12 +181,20 @@ pub fn all() -> Vec<Config> {
         bounds: NONE,
         agent: WAITS,
     };
+    let mut all = people(&base);
+    all.extend(failures(&base));
+    all.extend(windows(&base));
+    all.extend(wide(&base));
+    all
+}
+
+/// People who get in each other's way.
+fn people(base: &Config) -> Vec<Config> {
     vec![
         Config {
             name: "approve",
-            short: true,
+            people: &[&[decide!(&[Say::Approve, Say::Deny])]],
             loads_apart: true,
-            people: &[&[Intent::Decide { says: &[Say::Approve, Say::Deny], key: None }]],
             bounds: Bounds { crashes: 1, duplicates: 1, ticks: 2, ..NONE },
             ..base.clone()
         },
@@ -187,10 +202,8 @@ pub fn all() -> Vec<Config> {
             name: "two-deciders",
             short: true,
             turns: &[&["do", "do"]],
-            people: &[
-                &[Intent::Decide { says: &[Say::Approve, Say::Forged], key: None }],
-                &[Intent::Decide { says: &[Say::Deny, Say::Stranger], key: None }],
-            ],
+            people: &[&[decide!(&[Say::Approve, Say::Forged])], &[decide!(&[Say::Deny, Say::Stranger])]],
+            loads_apart: true,
             bounds: Bounds { ticks: 1, ..NONE },
             ..base.clone()
         },
@@ -201,119 +214,161 @@ pub fn all() -> Vec<Config> {
                 &[Intent::Decide { says: &[Say::Approve], key: Some(1) }],
                 &[Intent::Decide { says: &[Say::Approve], key: Some(1) }],
             ],
+            loads_apart: true,
             bounds: Bounds { ticks: 1, lost_replies: 1, crashes: 1, ..NONE },
             ..base.clone()
         },
         Config {
-            name: "takeover",
-            short: true,
-            turns: &[&["auto", "look", "pay"]],
-            people: &[&[Intent::Decide { says: ANY, key: None }]],
-            bounds: Bounds { duplicates: 1, ticks: 1, sweeps: 1, ..NONE },
-            ..base.clone()
-        },
-        Config {
-            name: "unknown",
-            short: true,
-            turns: &[&["auto", "slow"]],
-            people: &[&[Intent::Decide { says: ANY, key: None }]],
-            bounds: Bounds { crashes: 1, unknowns: 1, ticks: 2, sweeps: 1, ..NONE },
-            ..base.clone()
-        },
-        Config {
             name: "control",
-            short: true,
             turns: &[&["auto", "do"]],
-            people: &[
-                &[Intent::Cancel],
-                &[Intent::Pause, Intent::Resume],
-                &[Intent::Decide { says: &[Say::Approve], key: None }],
-            ],
+            people: &[&[Intent::Cancel], &[Intent::Pause, Intent::Resume], &[decide!(&[Say::Approve])]],
             bounds: Bounds { ticks: 1, ..NONE },
-            ..base.clone()
-        },
-        Config {
-            name: "lost-replies",
-            short: true,
-            turns: &[&["auto", "slow"]],
-            people: &[&[Intent::Speak, Intent::Speak]],
-            bounds: Bounds { lost_replies: 2, hand_offs: 1, ticks: 1, sweeps: 1, ..NONE },
-            ..base.clone()
-        },
-        Config {
-            name: "models",
-            short: true,
-            turns: &[&["look"]],
-            people: &[&[Intent::Speak]],
-            bounds: Bounds { model_failures: 3, panics: 1, ticks: 3, sweeps: 1, hand_offs: 1, ..NONE },
             ..base.clone()
         },
         Config {
             name: "question",
             short: true,
             turns: &[&["ask_user", "!do", "auto"], &["do"]],
-            people: &[&[
-                Intent::Decide { says: &[Say::Answer, Say::Quit], key: None },
-                Intent::Decide { says: &[Say::Approve, Say::Deny], key: None },
-            ]],
-            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            people: &[&[decide!(&[Say::Answer, Say::Quit]), decide!(&[Say::Approve, Say::Deny])]],
+            bounds: Bounds { ticks: 1, sweeps: 1, ..NONE },
             ..base.clone()
         },
         Config {
             name: "modes",
-            short: true,
             turns: &[&["do", "slow"]],
-            people: &[
-                &[Intent::Mode(Mode::Yolo), Intent::Mode(Mode::Plan)],
-                &[Intent::Decide { says: &[Say::Approve], key: None }],
-            ],
-            bounds: Bounds { ticks: 1, crashes: 1, sweeps: 1, ..NONE },
+            people: &[&[Intent::Mode(Mode::Yolo), Intent::Mode(Mode::Plan)], &[decide!(&[Say::Approve])]],
+            bounds: Bounds { ticks: 1, crashes: 1, ..NONE },
             ..base.clone()
         },
+    ]
+}
+
+/// Steps that die, are overtaken, or hear nothing.
+fn failures(base: &Config) -> Vec<Config> {
+    vec![
+        Config {
+            name: "takeover",
+            turns: &[&["auto", "look", "pay"]],
+            people: &[&[decide!(ANY)]],
+            bounds: Bounds { duplicates: 1, ticks: 1, sweeps: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "unknown",
+            turns: &[&["auto", "slow"]],
+            people: &[&[decide!(ANY)]],
+            bounds: Bounds { crashes: 1, unknowns: 1, ticks: 1, sweeps: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "three-times",
+            short: true,
+            turns: &[&["look", "pay"]],
+            people: &[&[decide!(ANY), decide!(ANY)]],
+            bounds: Bounds { unknowns: 4, ticks: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "lost-replies",
+            turns: &[&["auto", "slow"]],
+            people: &[&[Intent::Speak]],
+            bounds: Bounds { lost_replies: 1, hand_offs: 1, ticks: 1, sweeps: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "models",
+            short: true,
+            turns: &[],
+            people: &[&[Intent::Speak]],
+            bounds: Bounds { model_failures: 1, panics: 1, ticks: 2, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "fallback",
+            turns: &[],
+            people: &[&[Intent::Speak]],
+            bounds: Bounds { model_failures: 3, ticks: 1, sweeps: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "panics",
+            short: true,
+            turns: &[&["auto"]],
+            people: &[&[decide!(ANY)], &[Intent::Cancel]],
+            bounds: Bounds { panics: 2, crashes: 1, ticks: 2, ..NONE },
+            ..base.clone()
+        },
+    ]
+}
+
+/// A conversation that does not wait.
+fn windows(base: &Config) -> Vec<Config> {
+    let base = &Config { agent: MOVES_ON, ..base.clone() };
+    vec![
         Config {
             name: "late",
             short: true,
             turns: &[&["do"], &["do"]],
-            people: &[&[Intent::Decide { says: &[Say::Approve, Say::Deny], key: None }]],
-            bounds: Bounds { ticks: 3, sweeps: 1, ..NONE },
-            agent: MOVES_ON,
+            people: &[&[decide!(&[Say::Approve, Say::Deny])]],
+            bounds: Bounds { ticks: 2, ..NONE },
             ..base.clone()
         },
         Config {
             name: "late-next-turn",
-            short: true,
-            people: &[&[Intent::Decide { says: &[Say::Approve, Say::Deny], key: None }], &[Intent::Speak]],
-            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            people: &[&[decide!(&[Say::Approve, Say::Deny])], &[Intent::Speak]],
+            bounds: Bounds { ticks: 2, ..NONE },
             agent: NEXT_TURN,
+            ..base.clone()
+        },
+        Config {
+            name: "late-quit",
+            turns: &[&["ask_user", "do"]],
+            people: &[&[decide!(&[Say::Quit])], &[Intent::Cancel], &[decide!(&[Say::Approve])]],
+            bounds: Bounds { ticks: 1, ..NONE },
             ..base.clone()
         },
         Config {
             name: "supersede",
             short: true,
             turns: &[&["do", "auto"]],
-            people: &[&[Intent::Decide { says: ANY, key: None }], &[Intent::Speak]],
-            bounds: Bounds { ticks: 2, crashes: 1, ..NONE },
+            people: &[&[decide!(ANY)], &[Intent::Speak]],
+            bounds: Bounds { ticks: 1, crashes: 1, ..NONE },
             agent: SUPERSEDES,
             ..base.clone()
         },
         Config {
             name: "denies",
-            short: true,
             turns: &[&["do", "ask_user"]],
-            people: &[&[Intent::Decide { says: ANY, key: None }, Intent::Decide { says: ANY, key: None }]],
-            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            people: &[&[decide!(ANY), decide!(ANY)]],
+            bounds: Bounds { ticks: 1, sweeps: 1, ..NONE },
             agent: DENIES,
             ..base.clone()
         },
         Config {
             name: "siblings",
-            short: true,
             turns: &[&["do", "do"]],
-            people: &[&[
-                Intent::Decide { says: &[Say::Approve], key: None },
-                Intent::Decide { says: &[Say::Approve], key: None },
-            ]],
-            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
+            people: &[&[decide!(&[Say::Approve]), decide!(&[Say::Approve])]],
+            bounds: Bounds { ticks: 1, ..NONE },
+            ..base.clone()
+        },
+    ]
+}
+
+/// More of everything at once.
+fn wide(base: &Config) -> Vec<Config> {
+    vec![
+        Config {
+            name: "wide",
+            turns: &[&["do", "auto"]],
+            people: &[&[decide!(ANY)], &[decide!(&[Say::Approve, Say::Deny])], &[Intent::Cancel]],
+            bounds: Bounds { crashes: 1, duplicates: 1, ticks: 2, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "wide-late",
+            turns: &[&["do"], &["do"]],
+            people: &[&[decide!(&[Say::Approve, Say::Deny])], &[decide!(&[Say::Approve])]],
+            bounds: Bounds { crashes: 1, ticks: 2, ..NONE },
             agent: MOVES_ON,
             ..base.clone()
         },

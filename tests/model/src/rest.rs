@@ -68,10 +68,15 @@ impl Protocol {
             if at_rest && !all_decidable(state) {
                 return false;
             }
+            if at_rest && run.pending().next().is_some() {
+                self.mark(Mark::Rested);
+            }
             match state.store.item.due_at {
                 // Nothing will look again, so nothing may be left to do.
                 None if at_rest => {
-                    self.mark(if run.outcome.is_some() { Mark::Ended } else { Mark::Rested });
+                    if run.outcome.is_some() {
+                        self.mark(Mark::Ended);
+                    }
                     return true;
                 }
                 None => return false,
