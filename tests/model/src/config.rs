@@ -115,6 +115,28 @@ impl Config {
         agent_file::parse(&text, "agent", STEP_MS).map_err(|faults| anyhow::anyhow!("{}: {faults:?}", self.name))
     }
 
+    /// Its row in `docs/model.md`.
+    #[must_use]
+    pub fn row(&self) -> String {
+        let Bounds { crashes, panics, lost_replies, duplicates, ticks, sweeps, hand_offs, model_failures, unknowns } =
+            self.bounds;
+        let mut other = Vec::new();
+        other.extend((hand_offs > 0).then(|| format!("{hand_offs} hand-offs")));
+        other.extend((model_failures > 0).then(|| format!("{model_failures} failed model calls")));
+        other.extend((unknowns > 0).then(|| format!("{unknowns} calls unheard of or refused")));
+        other.extend(self.loads_apart.then(|| "apart".to_owned()));
+        other.extend((self.agent != WAITS).then(|| self.agent.replace('\n', ", ").replace('"', "")));
+        let turns: Vec<_> = self.turns.iter().map(|calls| calls.join(" ")).collect();
+        let people: Vec<_> = self.people.iter().map(|intents| say(intents)).collect();
+        let name = if self.short { format!("**{}**", self.name) } else { self.name.to_owned() };
+        format!(
+            "| {name} | {} | {} | {crashes}, {panics} | {lost_replies} | {duplicates} | {ticks} | {sweeps} | {} |",
+            turns.join("; "),
+            people.join("; "),
+            other.join("; ")
+        )
+    }
+
     /// What the model says when it has replied `turns` times.
     #[must_use]
     pub fn reply(&self, turns: usize) -> (Vec<ReplyBlock>, StopReason) {
@@ -129,6 +151,20 @@ impl Config {
         };
         (calls.iter().enumerate().map(call).collect(), StopReason::ToolUse)
     }
+}
+
+/// What a person does, in words.
+fn say(intents: &[Intent]) -> String {
+    let words = intents.iter().map(|intent| match intent {
+        Intent::Decide { says, .. } if *says == ANY => "decide anyhow".to_owned(),
+        Intent::Decide { says, .. } => {
+            let says: Vec<_> = says.iter().map(|say| format!("{say:?}").to_lowercase()).collect();
+            says.join(" or ")
+        }
+        Intent::Cancel | Intent::Pause | Intent::Resume | Intent::Speak => format!("{intent:?}").to_lowercase(),
+        Intent::Mode(mode) => format!("mode {mode}"),
+    });
+    words.collect::<Vec<_>>().join(", then ")
 }
 
 /// The arguments that a tool is called with; a name that begins with `!` is called with half of them.
@@ -250,14 +286,14 @@ fn failures(base: &Config) -> Vec<Config> {
             name: "takeover",
             turns: &[&["auto", "look", "pay"]],
             people: &[&[decide!(ANY)]],
-            bounds: Bounds { duplicates: 1, ticks: 1, sweeps: 1, ..NONE },
+            bounds: Bounds { crashes: 1, duplicates: 1, ticks: 1, sweeps: 1, ..NONE },
             ..base.clone()
         },
         Config {
             name: "unknown",
             turns: &[&["auto", "slow"]],
             people: &[&[decide!(ANY)]],
-            bounds: Bounds { crashes: 1, unknowns: 1, ticks: 1, sweeps: 1, ..NONE },
+            bounds: Bounds { crashes: 1, unknowns: 1, ticks: 2, sweeps: 1, ..NONE },
             ..base.clone()
         },
         Config {
@@ -272,7 +308,7 @@ fn failures(base: &Config) -> Vec<Config> {
             name: "lost-replies",
             turns: &[&["auto", "slow"]],
             people: &[&[Intent::Speak]],
-            bounds: Bounds { lost_replies: 1, hand_offs: 1, ticks: 1, sweeps: 1, ..NONE },
+            bounds: Bounds { lost_replies: 2, hand_offs: 1, ticks: 1, sweeps: 1, ..NONE },
             ..base.clone()
         },
         Config {
@@ -324,7 +360,7 @@ fn windows(base: &Config) -> Vec<Config> {
             name: "late-quit",
             turns: &[&["ask_user", "do"]],
             people: &[&[decide!(&[Say::Quit])], &[Intent::Cancel], &[decide!(&[Say::Approve])]],
-            bounds: Bounds { ticks: 1, ..NONE },
+            bounds: Bounds { ticks: 2, ..NONE },
             ..base.clone()
         },
         Config {
@@ -340,7 +376,7 @@ fn windows(base: &Config) -> Vec<Config> {
             name: "denies",
             turns: &[&["do", "ask_user"]],
             people: &[&[decide!(ANY), decide!(ANY)]],
-            bounds: Bounds { ticks: 1, sweeps: 1, ..NONE },
+            bounds: Bounds { ticks: 2, sweeps: 1, ..NONE },
             agent: DENIES,
             ..base.clone()
         },
@@ -348,7 +384,7 @@ fn windows(base: &Config) -> Vec<Config> {
             name: "siblings",
             turns: &[&["do", "do"]],
             people: &[&[decide!(&[Say::Approve]), decide!(&[Say::Approve])]],
-            bounds: Bounds { ticks: 1, ..NONE },
+            bounds: Bounds { ticks: 2, ..NONE },
             ..base.clone()
         },
     ]
@@ -365,10 +401,18 @@ fn wide(base: &Config) -> Vec<Config> {
             ..base.clone()
         },
         Config {
+            name: "three-steps",
+            turns: &[&["auto", "do"]],
+            people: &[&[decide!(&[Say::Approve, Say::Retry])]],
+            steps: 3,
+            bounds: Bounds { duplicates: 2, ticks: 2, ..NONE },
+            ..base.clone()
+        },
+        Config {
             name: "wide-late",
             turns: &[&["do"], &["do"]],
             people: &[&[decide!(&[Say::Approve, Say::Deny])], &[decide!(&[Say::Approve])]],
-            bounds: Bounds { crashes: 1, ticks: 2, ..NONE },
+            bounds: Bounds { crashes: 1, duplicates: 1, ticks: 2, ..NONE },
             agent: MOVES_ON,
             ..base.clone()
         },

@@ -29,6 +29,8 @@ use crate::{
 pub struct Journal {
     /// What the fold makes of it.
     pub run: Run,
+    /// The kind of its last entry.
+    pub last: &'static str,
     /// What the auditor makes of it.
     books: Audit,
     /// Which driver announced an attempt, by its number.
@@ -87,7 +89,7 @@ impl Journal {
     pub fn new(run: Run, first: &Entry) -> (Self, Broken) {
         let mut books = Audit::new(run.id.clone(), run.definition.clone());
         let broken = named(&books.check(first, &run));
-        (Self { run, books, announced: BTreeMap::new() }, broken)
+        (Self { run, last: first.fact.kind(), books, announced: BTreeMap::new() }, broken)
     }
 
     /// Whether driver `number` announced `attempt` of `call`.
@@ -139,6 +141,7 @@ pub fn follow(folded: &Folded, before: &Shared<Journal>, entry: &Entry) -> (Shar
         broken.add(named(&journal.books.state(&journal.run, entry.at)));
         stays(&before.run, &journal.run, &mut broken);
         journal.announce(entry);
+        journal.last = entry.fact.kind();
         (Shared::new(journal), broken)
     })
 }

@@ -43,7 +43,7 @@ use store::{Item, Store, Write};
 use world::Acts;
 
 /// When the run is started.
-const START: Millis = Millis(1_000_000_000);
+pub const START: Millis = Millis(1_000_000_000);
 /// How far the sweep moves a `due_at` on at the first wake, in milliseconds; doubled at each further
 /// one: `sweep.rs` of the engine.
 const FIRST_POSTPONE_MS: u64 = 30_000;
@@ -93,12 +93,6 @@ impl Protocol {
         let definition = Arc::new(config.definition()?);
         let (folded, rests) = (Folded::new(), Memo::new());
         Ok(Self { config, fault, marks: Arc::new(Marks::default()), definition, folded, rests })
-    }
-
-    /// How many journals were folded.
-    #[must_use]
-    pub fn journals(&self) -> usize {
-        self.folded.len()
     }
 
     fn mark(&self, mark: Mark) {

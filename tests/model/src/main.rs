@@ -1,11 +1,8 @@
 //! `cargo xtask model [--short] [configuration]`: explores the configurations, one line for each.
 
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{process::ExitCode, time::Instant};
 
-use dormouse_model::{Protocol, config};
+use dormouse_model::{Protocol, START, config};
 use stateright::{Checker, HasDiscoveries, Model};
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -17,41 +14,36 @@ fn main() -> anyhow::Result<ExitCode> {
         .filter(|config| wanted.is_none_or(|wanted| config.name == wanted) && (config.short || !short))
         .collect();
     anyhow::ensure!(!configs.is_empty(), "there is no such configuration");
-    let mut code = ExitCode::SUCCESS;
+    let mut sound = true;
     for config in configs {
-        if !explore(config)? {
-            code = ExitCode::FAILURE;
-        }
+        sound &= explore(config)?;
     }
-    Ok(code)
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Explores one configuration. Whether nothing is broken.
 fn explore(config: config::Config) -> anyhow::Result<bool> {
     let began = Instant::now();
     let name = config.name;
-    let protocol = Protocol::new(config, None)?;
-    let marks = protocol.marks.clone();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let checker = protocol.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures);
-    let checker = checker.spawn_bfs().join();
-    let took = Duration::from_secs_f64(began.elapsed().as_secs_f64());
-    println!(
-        "{name}: {} distinct states, depth {} ({:.1} s, {} steps)",
-        checker.unique_state_count(),
-        checker.max_depth(),
-        took.as_secs_f64(),
-        checker.state_count()
-    );
-    println!("  journals {}", checker.model().journals());
-    let missing = marks.missing();
-    println!("  not met: {missing:?}");
-    let found = checker.discoveries();
-    for (rule, path) in &found {
-        println!("  {rule} is broken:");
+    let checker = Protocol::new(config, None)?.checker().threads(threads);
+    let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let (states, depth, took) = (checker.unique_state_count(), checker.max_depth(), began.elapsed().as_secs());
+    println!("{name}: {states} distinct states, depth {depth} ({took} s)");
+    let broken = checker.discoveries();
+    for (rule, path) in &broken {
+        println!("{name}: {rule} is broken, after:");
+        let mut entries = 0;
         for (state, action) in path.clone().into_vec() {
-            let run = &state.store.journal.run;
-            println!("    {} entries, {:?}; then {action:?}", run.len, run.outcome);
+            let journal = &state.store.journal;
+            if journal.run.len > entries {
+                entries = journal.run.len;
+                println!("  entry {}: {}", entries - 1, journal.last);
+            }
+            if let Some(action) = action {
+                println!("  {:>8} ms  {action:?}", state.now.since(START));
+            }
         }
     }
-    Ok(found.is_empty())
+    Ok(broken.is_empty())
 }

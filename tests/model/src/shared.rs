@@ -80,12 +80,6 @@ impl<V: Clone> Memo<V> {
         Self { shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect() }
     }
 
-    /// How many were worked out.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
-    }
-
     /// The answer to `question`, worked out by `answer` if it is new.
     pub fn get(&self, question: (u64, u64), answer: impl FnOnce() -> V) -> V {
         let shard = &self.shards[usize::try_from((question.0 ^ question.1) % SHARDS as u64).unwrap_or(0)];
