@@ -5,8 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ids::{Digest, Millis, Principal},
+    entry::{Entry, Fact},
+    fold::Corrupt,
+    ids::{Digest, EntryId, Millis, Principal},
+    next::{Next, next},
     request::{DecisionKind, Request, RequestStatus, Settled},
+    run::Run,
 };
 
 /// Longest text that a person can give as an answer, a reason or a result, in bytes.
@@ -185,6 +189,57 @@ pub fn check(request: &Request, answer: &Answer, by: &Principal, now: Millis) ->
         }
     };
     Ok(decision)
+}
+
+/// What a decision writes, all in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Deciding {
+    /// The entries.
+    pub facts: Vec<Fact>,
+    /// What the row gets.
+    pub settled: Settled,
+    /// The digest that the row must have, where the decision is about arguments.
+    pub digest: Option<Digest>,
+}
+
+/// What `decision` of `request`, made by `by` at `now`, writes to the journal that `run` was folded from.
+/// One that cancels ends the run at once (D4), unless something runs that must settle first.
+///
+/// # Errors
+/// [`Corrupt`] if the request is not one that waits in this run.
+pub fn record(
+    run: &Run,
+    request: &Request,
+    decision: Decision,
+    by: &Principal,
+    now: Millis,
+) -> Result<Deciding, Corrupt> {
+    let about_arguments = match &decision {
+        Decision::Approve => true,
+        Decision::Settle { resolution } => *resolution == Resolution::Retry,
+        Decision::Deny { .. } | Decision::Answer { .. } => false,
+    };
+    let digest = about_arguments.then(|| request.digest.clone());
+    let settled = Settled { decision: decision.clone(), by: by.clone(), at: now };
+    let fact = Fact::RequestDecided { request: request.id.key, decision, by: by.clone(), digest: digest.clone() };
+    let mut after = run.clone();
+    // The entry is not the one that is written, only what it says is.
+    let entry_id = EntryId(String::new());
+    after.apply(&Entry { index: run.len, entry_id, at: now, driver: None, fact: fact.clone() })?;
+    let mut facts = vec![fact];
+    if after.cancel.is_some() {
+        facts.extend(match next(&after, now) {
+            Next::Finish(outcome) => Some(Fact::RunFinished(outcome)),
+            Next::Dispatch(_)
+            | Next::Await
+            | Next::CallModel
+            | Next::Expire(_)
+            | Next::StopWaiting(_)
+            | Next::Reopen
+            | Next::Rest { .. } => None,
+        });
+    }
+    Ok(Deciding { facts, settled, digest })
 }
 
 fn check_digest(stored: &Digest, answer: &Answer, retries: bool) -> Result<(), Refusal> {

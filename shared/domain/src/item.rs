@@ -2,7 +2,7 @@
 //!
 //! A projection of the fold, written in the transactions of the entries that change it. It decides
 //! nothing by itself, with one exception: its `due_at` is how a run that nothing drives is found
-//! again (I9).
+//! again (I9). What that means for a step, a message and the sweep is said here too.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,13 @@ use crate::{
 /// How long after a driver's deadline another may take its run, in milliseconds: what the clocks of
 /// two machines may differ by.
 pub const TAKEOVER_MARGIN_MS: u64 = 5_000;
+
+/// The longest delay of an SQS message, in milliseconds.
+const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
+/// How far the sweep moves a `due_at` on at the first wake, in milliseconds; doubled at each further one.
+const FIRST_POSTPONE_MS: u64 = 30_000;
+/// How far it moves one on at most.
+const LONGEST_POSTPONE_MS: u64 = 15 * 60 * 1000;
 
 /// Longest title, in bytes.
 const TITLE_BYTES: usize = 120;
@@ -134,6 +141,44 @@ pub fn standing(run: &Run, now: Millis) -> (Status, Option<Millis>) {
         Status::Queued
     };
     (status, due_at)
+}
+
+/// What a step makes of a run that it was woken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// It takes the run.
+    Take,
+    /// Another driver holds it.
+    Busy,
+    /// There is nothing to do.
+    Idle,
+}
+
+/// Whether a step may take `run` at `now`. `holder_is_gone`: whoever holds it is known to be dead.
+#[must_use]
+pub fn claim(run: &Run, now: Millis, holder_is_gone: bool) -> Claim {
+    match &run.driver {
+        Some(driver) if !holder_is_gone && now < driver.until.plus(TAKEOVER_MARGIN_MS) => Claim::Busy,
+        Some(_) => Claim::Take,
+        None if next(run, now).is_work() => Claim::Take,
+        None => Claim::Idle,
+    }
+}
+
+/// When a message is to wake `run`, sent at `now`. What is further away than a message can be delayed
+/// is the sweep's.
+#[must_use]
+pub fn wake_at(run: &Run, now: Millis) -> Option<Millis> {
+    // A driver that holds the run sees what was written at its next append (I4).
+    let (_, due_at) = run.driver.is_none().then(|| standing(run, now))?;
+    due_at.filter(|due_at| due_at.since(now) <= LONGEST_DELAY_MS)
+}
+
+/// Where the sweep moves the `due_at` of a run that it wakes at `now`, and woke `wakes` times before
+/// without anything happening.
+#[must_use]
+pub fn postponed(now: Millis, wakes: u32) -> Millis {
+    now.plus(FIRST_POSTPONE_MS.saturating_mul(1 << wakes.min(10)).min(LONGEST_POSTPONE_MS))
 }
 
 fn title(run: &Run) -> String {

@@ -201,6 +201,20 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
     })
 }
 
+/// The requests that were pending `before` and are closed undecided in `after`, and how: their rows
+/// are closed with the entries that do so (I5).
+#[must_use]
+pub fn closed(before: &Run, after: &Run) -> Vec<(RequestKey, RequestStatus)> {
+    let closed = before.pending().filter_map(|(key, _)| {
+        let status = after.requests.get(&key)?.status;
+        match status {
+            RequestStatus::Pending | RequestStatus::Decided => None,
+            RequestStatus::Expired | RequestStatus::Cancelled => Some((key, status)),
+        }
+    });
+    closed.collect()
+}
+
 fn reasons(call: &Call) -> Vec<String> {
     match &call.state {
         CallState::Asking(AskWhy::Approval { reason }) => vec![reason.clone()],

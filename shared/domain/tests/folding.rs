@@ -9,7 +9,7 @@ use dormouse_domain::{
     CallKey, Definition, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, RequestKey, Run, RunId,
     agent_file,
     entry::{CallResult, DriverStop, FinalStatus, Opened, Outcome},
-    item::{RunItem, standing},
+    item::{Claim, RunItem, TAKEOVER_MARGIN_MS, claim, postponed, standing, wake_at},
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
     next,
     plan::Plan,
@@ -382,4 +382,28 @@ fn titles() {
     let title = |input: &str| RunItem::of(&Story::new(input).run, Millis(0)).title;
     assert_eq!(title("  deploy the shop\nand then rest"), "deploy the shop");
     assert_eq!(title(&"é".repeat(100)), "é".repeat(60));
+}
+
+/// A run is taken over once its driver's time and the margin are over, or at once if it is known to be
+/// dead; one that wants nothing is left alone.
+#[test]
+fn who_may_take_a_run() {
+    let mut story = Story::new("go");
+    assert_eq!(claim(&story.run, story.now, false), Claim::Take);
+    story.start("d");
+    let until = story.run.driver.as_ref().unwrap().until;
+    let free = until.plus(TAKEOVER_MARGIN_MS);
+    assert_eq!(claim(&story.run, Millis(free.0 - 1), false), Claim::Busy);
+    assert_eq!(claim(&story.run, free, false), Claim::Take);
+    assert_eq!(claim(&story.run, story.now, true), Claim::Take);
+    assert_eq!(wake_at(&story.run, story.now), None, "whoever holds it sees what is written");
+    story.put("d", ended(FinalStatus::Failed));
+    assert_eq!(claim(&story.run, story.now, false), Claim::Idle);
+}
+
+/// The sweep comes again after half a minute, then later and later, and at least every quarter of an hour.
+#[test]
+fn the_sweep_backs_off() {
+    let spans = [0, 1, 2, 4, 5, 30].map(|wakes| postponed(Millis(7), wakes).0 - 7);
+    assert_eq!(spans, [30_000, 60_000, 120_000, 480_000, 900_000, 900_000]);
 }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use dormouse_domain::{
-    Digest, Entry, Fact, Millis, Principal, Run, RunId,
-    item::{RunItem, standing},
-    request::{Request, RequestStatus},
+    Digest, Entry, Fact, Millis, Principal, RequestId, Run, RunId,
+    item::{RunItem, wake_at},
+    request::{self, Request},
     run::Status,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -19,8 +19,6 @@ use crate::{
 
 /// How long an answer is kept under its idempotency key, in milliseconds.
 const RECEIPT_MS: u64 = 24 * 3600 * 1000;
-/// The longest delay of an SQS message, in milliseconds.
-const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
 /// How often a writer that loses the race for the index tries again.
 const ATTEMPTS: u32 = 8;
 
@@ -51,7 +49,7 @@ impl Engine {
         by: &Principal,
         key: Option<&IdempotencyKey>,
         run_id: &RunId,
-        request: Option<&dormouse_domain::RequestId>,
+        request: Option<&RequestId>,
         judge: J,
     ) -> Result<T, Problem>
     where
@@ -164,15 +162,10 @@ impl Engine {
         }
     }
 
-    /// Sends the wake that `run` wants, with a delay if it wants it later. What is further away than a
-    /// message can be delayed is the sweep's.
+    /// Sends the wake that `run` wants, if it wants one, with a delay if it wants it later.
     pub(crate) async fn wake_when_due(&self, run: &Run, now: Millis) {
-        let (_, due_at) = standing(run, now);
-        let delay_ms = due_at.map(|due_at| due_at.since(now)).filter(|delay_ms| *delay_ms <= LONGEST_DELAY_MS);
-        match (&run.driver, delay_ms) {
-            // A driver that holds the run sees what was written at its next append (I4).
-            (Some(_), _) | (_, None) => {}
-            (None, Some(delay_ms)) => self.send_wake(&run.id, delay_ms).await,
+        if let Some(at) = wake_at(run, now) {
+            self.send_wake(&run.id, at.since(now)).await;
         }
     }
 
@@ -203,17 +196,11 @@ pub(crate) fn receipt<T: Serialize>(
     }))
 }
 
-/// The rows of the requests that were pending `before` and are closed undecided in `after` (I5).
+/// The rows that close with the entries that make `after` of `before` (I5).
 pub(crate) fn closed(before: &Run, after: &Run) -> Vec<RequestWrite> {
-    let closed = before.pending().filter_map(|(key, _)| {
-        let status = after.requests.get(&key)?.status;
-        let id = dormouse_domain::RequestId { run: after.id.clone(), key };
-        match status {
-            RequestStatus::Pending | RequestStatus::Decided => None,
-            RequestStatus::Expired | RequestStatus::Cancelled => Some(RequestWrite::Close { id, status }),
-        }
-    });
-    closed.collect()
+    let id = |key| RequestId { run: after.id.clone(), key };
+    let closed = request::closed(before, after).into_iter();
+    closed.map(|(key, status)| RequestWrite::Close { id: id(key), status }).collect()
 }
 
 enum WriteFailure {

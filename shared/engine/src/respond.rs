@@ -5,9 +5,8 @@
 //! and the other is told what stands (E2).
 
 use dormouse_domain::{
-    Entry, Fact, Millis, Next, Principal, RequestId, Run, RunId,
-    decide::{self, Answer, Decision, Resolution},
-    next,
+    Millis, Principal, RequestId, Run, RunId,
+    decide::{self, Answer, Deciding},
     request::{Request, RequestStatus, Settled},
     run::Status,
 };
@@ -49,7 +48,7 @@ impl Engine {
     ) -> Result<Responded, Problem> {
         self.amend(by, key, &id.run, Some(id), |run, row, now| {
             let row = row.ok_or(Problem::NotFound("request"))?;
-            self.decision(run, row, answer, by, now)
+            Self::decision(run, row, answer, by, now)
         })
         .await
     }
@@ -100,7 +99,6 @@ impl Engine {
     }
 
     fn decision(
-        &self,
         run: &Run,
         row: &Request,
         answer: &Answer,
@@ -113,16 +111,8 @@ impl Engine {
             // fell between a transaction's items.
             return Err(Problem::Unavailable(WriteError::Contention.into()));
         }
-        let about_arguments = match &decision {
-            Decision::Approve => true,
-            Decision::Settle { resolution } => *resolution == Resolution::Retry,
-            Decision::Deny { .. } | Decision::Answer { .. } => false,
-        };
-        let digest = about_arguments.then(|| row.digest.clone());
-        let settled = Settled { decision: decision.clone(), by: by.clone(), at: now };
-        let fact = Fact::RequestDecided { request: row.id.key, decision, by: by.clone(), digest: digest.clone() };
-        let mut facts = vec![fact.clone()];
-        facts.extend(self.end_at_once(run, fact, now)?);
+        let deciding = decide::record(run, row, decision, by, now);
+        let Deciding { facts, settled, digest } = deciding.map_err(|error| Problem::Corrupt(error.into()))?;
         let (request_id, run_id) = (row.id.clone(), run.id.clone());
         let decide = RequestWrite::Decide { id: row.id.clone(), settled: settled.clone(), digest, now };
         Ok(Amendment {
@@ -136,26 +126,5 @@ impl Engine {
                 run_status,
             }),
         })
-    }
-
-    /// A decision that cancels ends the run in its own transaction (D4), unless something runs that
-    /// must settle first.
-    fn end_at_once(&self, run: &Run, decided: Fact, now: Millis) -> Result<Option<Fact>, Problem> {
-        let mut after = run.clone();
-        let entry = Entry { index: run.len, entry_id: self.entry_id(), at: now, driver: None, fact: decided };
-        after.apply(&entry).map_err(|error| Problem::Corrupt(error.into()))?;
-        if after.cancel.is_none() {
-            return Ok(None);
-        }
-        match next(&after, now) {
-            Next::Finish(outcome) => Ok(Some(Fact::RunFinished(outcome))),
-            Next::Dispatch(_)
-            | Next::Await
-            | Next::CallModel
-            | Next::Expire(_)
-            | Next::StopWaiting(_)
-            | Next::Reopen
-            | Next::Rest { .. } => Ok(None),
-        }
     }
 }

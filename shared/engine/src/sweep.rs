@@ -1,7 +1,11 @@
 //! The sweep: finds every run that something is due for, and wakes it. A lost wake message, a dead
 //! driver and a timer all look the same to it: a `due_at` in the past.
 
-use dormouse_domain::{Millis, item::TAKEOVER_MARGIN_MS, run::Status};
+use dormouse_domain::{
+    Millis,
+    item::{TAKEOVER_MARGIN_MS, postponed},
+    run::Status,
+};
 
 use crate::{
     Engine,
@@ -12,10 +16,6 @@ use crate::{
 const PAGE: u32 = 100;
 /// Queries of one shard in one sweep; what is left waits for the next.
 const PAGES: u32 = 50;
-/// How far `due_at` is moved on at the first wake, in milliseconds; doubled at each further one.
-const FIRST_POSTPONE_MS: u64 = 30_000;
-/// How far it is moved on at most.
-const LONGEST_POSTPONE_MS: u64 = 15 * 60 * 1000;
 /// Longest step that [`Engine::wake_orphans`] reckons with, in milliseconds: Lambda's 15 minutes.
 const LONGEST_STEP_MS: u64 = 15 * 60 * 1000;
 
@@ -61,8 +61,7 @@ impl Engine {
         let unsent = self.ports.queue.wake_all(&runs).await;
         let mut woken = 0;
         for due in due.iter().filter(|due| !unsent.contains(&due.run)) {
-            let span = FIRST_POSTPONE_MS.saturating_mul(1 << due.wakes.min(10)).min(LONGEST_POSTPONE_MS);
-            if self.ports.store.postpone(due, now.plus(span)).await? {
+            if self.ports.store.postpone(due, postponed(now, due.wakes)).await? {
                 woken += 1;
             }
         }

@@ -1,7 +1,11 @@
 //! A step: what it does between two store calls, one function for each. Mirrors
 //! `engine/src/step/mod.rs` (`claim`, `correct_item`, `record_crash`); the loop is in `drive`.
 
-use dormouse_domain::{DriverId, Entry, EntryId, Fact, Millis, entry::DriverStop, item::TAKEOVER_MARGIN_MS, next};
+use dormouse_domain::{
+    DriverId, Entry, EntryId, Fact, Millis,
+    entry::DriverStop,
+    item::{Claim, claim},
+};
 
 use crate::{
     Protocol,
@@ -181,10 +185,7 @@ impl Protocol {
     }
 
     fn claims(&self, state: &State, known: &Journal) -> bool {
-        match &known.run.driver {
-            Some(driver) => state.now >= driver.until.plus(TAKEOVER_MARGIN_MS),
-            None => next(&known.run, state.now).is_work(),
-        }
+        claim(&known.run, state.now, false) == Claim::Take
     }
 
     /// What becomes of `driver` by `what`.
@@ -235,20 +236,23 @@ impl Protocol {
 
     fn claim(&self, state: &mut State, deadline: Millis, known: &Shared<Journal>, heard: Heard) -> Left {
         let run = &known.run;
-        if !self.claims(state, known) {
-            if run.driver.is_some() {
+        match claim(run, state.now, false) {
+            Claim::Take => {}
+            Claim::Busy => {
                 self.mark(Mark::Busy);
                 return None;
             }
-            let (right, stored) = (Item::of(run, state.now), &state.store.item);
-            let is_right = stored.due_at == right.due_at && stored.status == right.status;
-            return (!is_right).then(|| Driver::Correcting { known: known.clone() });
+            Claim::Idle => {
+                let (right, stored) = (Item::of(run, state.now), &state.store.item);
+                let is_right = stored.due_at == right.due_at && stored.status == right.status;
+                return (!is_right).then(|| Driver::Correcting { known: known.clone() });
+            }
         }
         if state.store.is_taken(known) {
             return Some(self.looks_again(state, deadline));
         }
-        let claim = entry(run.len, state.now, Some(driver_id(run.len)), Fact::DriverStarted { until: deadline });
-        let write = Write::new(&self.folded, known, vec![claim]).whole(state.now);
+        let start = entry(run.len, state.now, Some(driver_id(run.len)), Fact::DriverStarted { until: deadline });
+        let write = Write::new(&self.folded, known, vec![start]).whole(state.now);
         let landed = heard != Heard::Vanished && state.store.commit(&write, &mut state.broken).is_ok();
         if heard != Heard::Yes {
             state.left.lost_replies -= 1;

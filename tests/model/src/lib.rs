@@ -27,7 +27,12 @@ pub mod world;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_domain::{Definition, Fact, Millis, Run, RunId, item::TAKEOVER_MARGIN_MS, message::Content, next};
+use dormouse_domain::{
+    Definition, Fact, Millis, Run, RunId,
+    item::{TAKEOVER_MARGIN_MS, postponed},
+    message::Content,
+    next,
+};
 use stateright::{Model, Property};
 
 use config::Config;
@@ -44,12 +49,6 @@ use world::Acts;
 
 /// When the run is started.
 pub const START: Millis = Millis(1_000_000_000);
-/// How far the sweep moves a `due_at` on at the first wake, in milliseconds; doubled at each further
-/// one: `sweep.rs` of the engine.
-const FIRST_POSTPONE_MS: u64 = 30_000;
-/// How far it moves one on at most.
-const LONGEST_POSTPONE_MS: u64 = 15 * 60 * 1000;
-
 /// The protocol within the bounds of a configuration.
 #[derive(Debug)]
 pub struct Protocol {
@@ -176,10 +175,9 @@ impl Protocol {
     /// `postpone` of the store: on the condition that the time is still that which the sweep has seen.
     fn postpone(&self, state: &mut State) {
         let Some(due) = state.swept.take() else { return };
-        let span = FIRST_POSTPONE_MS.saturating_mul(1 << due.wakes.min(10)).min(LONGEST_POSTPONE_MS);
         let item = &mut state.store.item;
         if item.due_at == Some(due.due_at) {
-            item.due_at = Some(state.now.plus(span));
+            item.due_at = Some(postponed(state.now, due.wakes));
             item.wakes += 1;
         }
     }

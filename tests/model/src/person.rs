@@ -2,12 +2,12 @@
 //! write in one transaction, wake; whoever loses the index loads again.
 
 use dormouse_domain::{
-    Fact, Mode, Next, Principal, RequestKey, Run,
+    Fact, Mode, Principal, RequestKey, Run,
     agent::OnMessage,
-    decide::{self, Answer, Decision, Refusal, Resolution},
-    item::standing,
+    decide::{self, Answer, Deciding, Refusal, Resolution},
+    item::wake_at,
     message::Content,
-    next, plan,
+    plan,
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled},
 };
 use serde_json::Value;
@@ -24,9 +24,6 @@ use crate::{
     state::State,
     store::{Decide, Write},
 };
-
-/// The longest delay of a message, in milliseconds.
-const LONGEST_DELAY_MS: u64 = 15 * 60 * 1000;
 
 /// A person, or the functions that act for one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -270,22 +267,7 @@ impl Protocol {
         if known.run.requests.get(&key).is_none_or(|request| request.status != RequestStatus::Pending) {
             return None; // 503
         }
-        let about_arguments = match &decision {
-            Decision::Approve => true,
-            Decision::Settle { resolution } => *resolution == Resolution::Retry,
-            Decision::Deny { .. } | Decision::Answer { .. } => false,
-        };
-        let digest = about_arguments.then(|| row.digest.clone());
-        let settled = Settled { decision: decision.clone(), by: by.clone(), at: state.now };
-        let fact = Fact::RequestDecided { request: key, decision, by, digest: digest.clone() };
-        let decided = self.amend(state, known, vec![fact.clone()]);
-        let mut facts = vec![fact];
-        // `end_at_once`: a decision that cancels ends the run in its own transaction.
-        if decided.after.run.cancel.is_some()
-            && let Next::Finish(outcome) = next(&decided.after.run, state.now)
-        {
-            facts.push(Fact::RunFinished(outcome));
-        }
+        let Deciding { facts, settled, digest } = decide::record(&known.run, row, decision, &by, state.now).ok()?;
         let write = self.amend(state, known, facts);
         let decide = Decide { key, settled, digest, now: state.now };
         Some(Write { decide: Some(decide), receipt, ..write })
@@ -361,11 +343,8 @@ impl Protocol {
 
     /// `wake_when_due` of the engine.
     pub(crate) fn wake_when_due(&self, state: &mut State, known: &Journal) {
-        let (_, due_at) = standing(&known.run, state.now);
-        let due_at = due_at.filter(|due_at| due_at.since(state.now) <= LONGEST_DELAY_MS);
-        match (&known.run.driver, due_at) {
-            (Some(_), _) | (_, None) => {}
-            (None, Some(due_at)) => state.queue.send(due_at, state.now),
+        if let Some(at) = wake_at(&known.run, state.now) {
+            state.queue.send(at, state.now);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use dormouse_domain::{
     Digest, Entry, Millis, RequestKey, Run,
     item::standing,
-    request::{Request, RequestStatus, Settled},
+    request::{self, Request, RequestStatus, Settled},
     run::Status,
 };
 
@@ -117,27 +117,13 @@ impl Write {
         }
     }
 
-    /// With the item and the rows that follow from the entries, as `commit` and `closed` of the engine
-    /// make them.
+    /// With the item and the rows that follow from the entries.
     #[must_use]
     pub fn whole(mut self, now: Millis) -> Self {
         self.item = Some(Item::of(&self.after.run, now));
-        self.close = closed(&self.known.run, &self.after.run);
+        self.close = request::closed(&self.known.run, &self.after.run);
         self
     }
-}
-
-/// The rows that were pending `before` and are closed undecided in `after`: `closed` in the engine's
-/// `amend.rs`.
-fn closed(before: &Run, after: &Run) -> Vec<(RequestKey, RequestStatus)> {
-    let closed = before.pending().filter_map(|(key, _)| {
-        let status = after.requests.get(&key)?.status;
-        match status {
-            RequestStatus::Pending | RequestStatus::Decided => None,
-            RequestStatus::Expired | RequestStatus::Cancelled => Some((key, status)),
-        }
-    });
-    closed.collect()
 }
 
 impl Store {

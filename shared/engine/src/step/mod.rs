@@ -10,8 +10,8 @@ use std::panic::AssertUnwindSafe;
 use dormouse_domain::{
     DriverId, Entry, Fact, Millis, Run, RunId,
     entry::DriverStop,
-    item::{RunItem, TAKEOVER_MARGIN_MS},
-    json, next,
+    item::{self, RunItem, claim},
+    json,
 };
 use futures::FutureExt;
 
@@ -92,14 +92,15 @@ impl Engine {
         };
         for _ in 0..CLAIM_ATTEMPTS {
             let now = self.ports.clock.now();
-            if let Some(driver) = &run.driver {
-                let gone = self.settings.sole_host && driver.id.host() != self.settings.host;
-                if !gone && now < driver.until.plus(TAKEOVER_MARGIN_MS) {
-                    return Ok(Claim::Not(StepReport::Busy));
+            let holder = run.driver.as_ref().map(|driver| driver.id.host());
+            let gone = self.settings.sole_host && holder.is_some_and(|host| host != self.settings.host);
+            match claim(&run, now, gone) {
+                item::Claim::Take => {}
+                item::Claim::Busy => return Ok(Claim::Not(StepReport::Busy)),
+                item::Claim::Idle => {
+                    self.correct_item(&run, now).await?;
+                    return Ok(Claim::Not(StepReport::Idle));
                 }
-            } else if !next(&run, now).is_work() {
-                self.correct_item(&run, now).await?;
-                return Ok(Claim::Not(StepReport::Idle));
             }
             let id = self.driver_id();
             let fact = Fact::DriverStarted { until: deadline };
