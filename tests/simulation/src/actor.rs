@@ -3,7 +3,13 @@
 //! The network asks who calls ([`current`]) and can kill the caller before or after a call. A dead
 //! invocation is dropped where it waits and is never polled again, as if its machine had lost power.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -18,6 +24,7 @@ pub(crate) struct Actor {
     /// Whether its calls take no time: only then can somebody act at an exact moment.
     pub(crate) instant: bool,
     killed: Notify,
+    harmed: AtomicBool,
 }
 
 /// How an invocation ended.
@@ -38,12 +45,22 @@ pub(crate) fn current() -> Option<Arc<Actor>> {
 impl Actor {
     /// An invocation of this name.
     pub(crate) fn new(name: impl Into<String>, instant: bool) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), instant, killed: Notify::new() })
+        Arc::new(Self { name: name.into(), instant, killed: Notify::new(), harmed: AtomicBool::new(false) })
     }
 
     /// The host that it runs on.
     pub(crate) fn host(&self) -> &str {
         self.name.split_once('.').map_or(self.name.as_str(), |(host, _)| host)
+    }
+
+    /// Enters that something went wrong with one of its calls.
+    pub(crate) fn harm(&self) {
+        self.harmed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something did.
+    pub(crate) fn is_harmed(&self) -> bool {
+        self.harmed.load(Ordering::Relaxed)
     }
 
     /// Kills it. Whoever calls this from within it must wait for ever afterwards.

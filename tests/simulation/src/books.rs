@@ -19,6 +19,7 @@ use dormouse_domain::{
 use serde_json::Value;
 
 use crate::{
+    coverage,
     raw::{self, Raw},
     sim::{Sim, locked},
 };
@@ -126,7 +127,7 @@ impl Books {
 
     fn enter_entry(&self, runs: &mut BTreeMap<RunId, Book>, id: &RunId, entry: &Entry) -> Result<(), String> {
         self.sim.say(format_args!("{} {} {}", short(id), entry.index, entry.fact.kind()));
-        self.sim.count(format!("fact {}", entry.fact.kind()));
+        coverage::count(&self.sim, entry);
         let Some(book) = runs.get_mut(id) else {
             let Fact::RunStarted { definition, .. } = &entry.fact else {
                 return Err(format!("I1: {id} begins with {}", entry.fact.kind()));
@@ -145,6 +146,9 @@ impl Books {
                 false => Err(format!("I1: entry {} of {id} was overwritten", entry.index)),
             };
         }
+        if book.run.outcome.is_some() && matches!(entry.fact, Fact::RequestDecided { .. }) {
+            self.sim.count("decided after the end");
+        }
         book.run.apply(entry).map_err(|corrupt| format!("I1: {corrupt}"))?;
         book.entries.push(entry.clone());
         self.audit(book, entry);
@@ -157,10 +161,13 @@ impl Books {
         }
     }
 
-    /// The run's item is what the fold makes of the journal; `at` is when it was written, if that is known.
+    /// The run's item is what the fold makes of the journal; `at` is when it was written, if an entry
+    /// says so. What depends on the time is compared only then; what the sweep pushed on is not at all.
     fn check_item(&self, book: &Book, item: &RunItem, at: Option<Millis>) {
-        let Some(at) = at else { return };
-        let expected = RunItem::of(&book.run, at);
+        let mut expected = RunItem::of(&book.run, at.unwrap_or(book.run.updated_at));
+        if at.is_none() {
+            (expected.due_at, expected.status) = (item.due_at, item.status);
+        }
         self.sim.ensure(item.wakes > 0 || *item == expected, || {
             format!("the item of {} is {item:?} where {expected:?} is wanted", short(&book.run.id))
         });

@@ -10,7 +10,13 @@ use dormouse_domain::{
 };
 use dormouse_engine::{Engine, IdempotencyKey, Problem, Responded};
 
-use crate::{actor::Life, hosts::Host, ledger::Told, sim::locked, world::World};
+use crate::{
+    actor::{Actor, Life},
+    hosts::Host,
+    ledger::Told,
+    sim::locked,
+    world::World,
+};
 
 /// How long such a function has.
 const LIMIT: Duration = Duration::from_secs(29);
@@ -28,11 +34,11 @@ impl World {
         Arc::clone(&self.api[usize::from(self.sim.dice.chance(500))])
     }
 
-    /// Asks the engine on `host`, in an invocation of its own.
+    /// Asks the engine on `host`, in this invocation.
     pub(crate) async fn ask<T, F>(
         self: &Arc<Self>,
         host: &Arc<Host>,
-        instant: bool,
+        actor: Arc<Actor>,
         what: &str,
         ask: impl FnOnce(Engine) -> F + Send + 'static,
     ) -> Told<T>
@@ -40,7 +46,6 @@ impl World {
         F: Future<Output = Result<T, Problem>> + Send + 'static,
         T: Send + 'static,
     {
-        let actor = host.invocation(instant);
         let engine = host.engine.clone();
         let called = actor.live(LIMIT, async move { ask(engine).await });
         let told = match called.await {
@@ -78,7 +83,7 @@ impl World {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         host: &Arc<Host>,
-        instant: bool,
+        actor: Arc<Actor>,
         id: &RequestId,
         answer: &Answer,
         key: Option<&IdempotencyKey>,
@@ -87,8 +92,8 @@ impl World {
         let what = format!("{:?} {}", answer.decision, id.key);
         // Who gives up waiting knows nothing.
         let entered = self.enter(id, answer);
-        let told = self
-            .ask(host, instant, &what, move |engine| async move {
+        let told =
+            self.ask(host, actor, &what, move |engine| async move {
                 engine.respond(&by, &request, &given, with.as_ref()).await
             })
             .await;
@@ -119,7 +124,7 @@ impl World {
         let host = self.api_host();
         let what = format!("stranger {:?} {}", answer.decision, id.key);
         let told = self
-            .ask(&host, false, &what, move |engine| async move {
+            .ask(&host, host.invocation(false), &what, move |engine| async move {
                 match engine.run_view(&stranger, &run).await {
                     Err(Problem::NotFound(_)) => engine.respond(&stranger, &id, &answer, None).await.map(drop),
                     Ok(_) => Ok(()),

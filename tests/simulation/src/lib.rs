@@ -9,7 +9,7 @@
 //! `cargo xtask simulate --seed <n>` replay a seed and print its trace, the same to the byte.
 //!
 //! Read in this order: `swarm` (what goes wrong), `sim` and `time` (what all share), `wire` (the network,
-//! and where a process dies), `table`, `index`, `queue` (the services), `hosts` and `actor` (machines and
+//! and where a process dies), `table`, `index`, `torn`, `queue` (the services), `hosts` and `actor` (machines and
 //! invocations), `pump`, `models`, `tools`, `people`, `client` (the world around them), then the judges:
 //! `raw` and `books` (what the table holds), `ledger` and `sanction` (what the outside saw), and [`simulate`] in `world`.
 
@@ -36,6 +36,7 @@ mod swarm;
 mod table;
 mod time;
 mod tools;
+mod torn;
 mod wire;
 mod world;
 

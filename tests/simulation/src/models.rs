@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use dormouse_domain::{
     message::{ModelRef, ReplyBlock, StopReason, Usage},
     retry::{Failure, FailureClass},
-    transcript::{Message, Prompt},
+    transcript::{AssistantBlock, Message, Prompt},
 };
 use dormouse_engine::ports::{Models, Reply};
 use serde_json::json;
@@ -84,9 +84,23 @@ impl SimModels {
         Reply { content, stop, usage }
     }
 
-    /// Few tools and few arguments: so that the same call comes again.
+    /// Few tools and few arguments, and now and then an earlier call: so that the same call comes again.
     fn tool_call(&self, prompt: &Prompt<'_>) -> ReplyBlock {
         let dice = &self.sim.dice;
+        let made = prompt.messages.iter().filter_map(|message| match message {
+            Message::Assistant { blocks, .. } => Some(blocks),
+            Message::User(_) => None,
+        });
+        let made: Vec<&ReplyBlock> = made
+            .flatten()
+            .filter_map(|block| match block {
+                AssistantBlock::Call { block, .. } => Some(*block),
+                AssistantBlock::Plain(_) => None,
+            })
+            .collect();
+        if !made.is_empty() && dice.chance(250) {
+            return dice.pick(&made).clone();
+        }
         let tool = &prompt.tools[usize::try_from(dice.range(0..=prompt.tools.len() as u64 - 1)).unwrap_or(0)];
         let name = if dice.chance(20) { "no_such_tool".to_owned() } else { tool.name.clone() };
         let arguments = match (name.as_str(), dice.range(0..=99)) {

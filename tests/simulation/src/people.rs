@@ -9,13 +9,14 @@ use dormouse_domain::{
     Mode, RequestId, RunId,
     decide::{Answer, Resolution},
     message::Content,
-    request::{DecisionKind, Request, RequestKind},
+    request::{DecisionKind, Request, RequestKind, RequestStatus},
 };
 use dormouse_engine::{Changed, Engine, StartRun, ports::Clock};
 use tokio::task::JoinSet;
 
 use crate::{
     client::{self, TRIES},
+    hosts::Host,
     ledger::{Sent, Told},
     sim::locked,
     time::pause,
@@ -104,10 +105,14 @@ impl Person {
         let (host, by, of) = (world.api_host(), world.owner.clone(), run.clone());
         if world.sim.dice.chance(500) {
             let ask = |engine: Engine| async move { engine.inbox(&by, None, 20).await };
-            let Told::Done(page) = world.ask(&host, false, "inbox", ask).await else { return Vec::new() };
+            let Told::Done(page) = world.ask(&host, host.invocation(false), "inbox", ask).await else {
+                return Vec::new();
+            };
             return page.items.into_iter().filter(|request| request.id.run == of).collect();
         }
-        let view = world.ask(&host, false, "look", |engine| async move { engine.run_view(&by, &of).await }).await;
+        let view = world
+            .ask(&host, host.invocation(false), "look", |engine| async move { engine.run_view(&by, &of).await })
+            .await;
         if let Told::Refused(why) = &view {
             world.sim.accuse(format!("a run that was started: {why}"));
         }
@@ -128,8 +133,9 @@ impl Person {
                 metadata: BTreeMap::new(),
             };
             let (by, key) = (world.owner.clone(), keyed.then(|| client::key(&label, &label)));
+            let host = world.api_host();
             let started = world
-                .ask(&world.api_host(), false, "start", |engine| async move {
+                .ask(&host, host.invocation(false), "start", |engine| async move {
                     engine.start(&by, start, key.as_ref()).await.map(|started| started.run_id)
                 })
                 .await;
@@ -163,8 +169,9 @@ impl Person {
         for _ in 0..TRIES {
             let (by, of, content) = (world.owner.clone(), run.clone(), vec![Content::text(text.clone())]);
             let key = keyed.then(|| client::key(&text, &text));
+            let host = world.api_host();
             let said = world
-                .ask(&world.api_host(), false, "say", |engine| async move {
+                .ask(&host, host.invocation(false), "say", |engine| async move {
                     engine.add_message(&by, &of, content, key.as_ref()).await.map(|changed| changed.run_id)
                 })
                 .await;
@@ -182,7 +189,7 @@ impl Person {
         let (by, of) = (world.owner.clone(), run.clone());
         let mode = world.sim.dice.pick(&[Mode::Plan, Mode::Normal, Mode::AutoEdit, Mode::Yolo]);
         let host = world.api_host();
-        let told = world.ask(&host, false, what, move |engine| async move {
+        let told = world.ask(&host, host.invocation(false), what, move |engine| async move {
             match what {
                 "pause" => engine.pause(&by, &of, None).await,
                 "resume" => engine.resume(&by, &of, None).await,
@@ -226,28 +233,28 @@ async fn answer(world: Arc<World>, request: Request, text: String) {
         DoubleClick => {
             let key = client::key(&text, &text);
             let (one, other) = tokio::join!(
-                world.answer(&host, false, id, &first, Some(&key)),
-                world.answer(&world.api[0], false, id, &first, Some(&key)),
+                world.answer(&host, host.invocation(false), id, &first, Some(&key)),
+                world.answer(&world.api[0], world.api[0].invocation(false), id, &first, Some(&key)),
             );
             let same = !matches!((&one, &other), (Told::Done(one), Told::Done(other)) if one != other);
             world.sim.ensure(same, || "C4: the same write under one key has two answers".to_owned());
         }
         Twice => {
             tokio::join!(
-                world.answer(&host, false, id, &first, None),
-                world.answer(&world.api[1], false, id, &first, None),
+                world.answer(&host, host.invocation(false), id, &first, None),
+                world.answer(&world.api[1], world.api[1].invocation(false), id, &first, None),
             );
         }
         Race => {
             tokio::join!(
-                world.answer(&host, false, id, &first, None),
-                world.answer(&world.api[0], false, id, &second, None),
+                world.answer(&host, host.invocation(false), id, &first, None),
+                world.answer(&world.api[0], world.api[0].invocation(false), id, &second, None),
             );
         }
         AtTheEdge | JustLate => at_the_edge(&world, &host, &request, &first).await,
         WrongDigest => {
             let wrong = Answer { digest: Some(format!("sha256:{}", "0".repeat(64))), ..first.clone() };
-            let told = world.answer(&host, false, id, &wrong, None).await;
+            let told = world.answer(&host, host.invocation(false), id, &wrong, None).await;
             world.sim.ensure(!matches!(told, Told::Done(_)), || "E2: a wrong digest was taken".to_owned());
             world.trespass(id.run.clone(), id.clone(), first.clone()).await;
         }
@@ -260,7 +267,8 @@ async fn insist(world: &Arc<World>, id: &RequestId, answer: &Answer, text: &str)
     let key = world.sim.dice.chance(700).then(|| client::key(text, text));
     let mut done = None;
     for _ in 0..TRIES {
-        let told = world.answer(&world.api_host(), false, id, answer, key.as_ref()).await;
+        let host = world.api_host();
+        let told = world.answer(&host, host.invocation(false), id, answer, key.as_ref()).await;
         if let Told::Done(responded) = &told {
             let first = done.get_or_insert_with(|| responded.clone());
             world.sim.ensure(first == responded, || "C4: the same write under one key has two answers".to_owned());
@@ -272,33 +280,40 @@ async fn insist(world: &Arc<World>, id: &RequestId, answer: &Answer, text: &str)
             Told::AlreadyDecided(_) | Told::Gone(_) | Told::Refused(_) => false,
         };
         if !again {
-            return;
+            break;
         }
+    }
+    if let Some(key) = key.filter(|_| done.is_some() && world.sim.dice.chance(200)) {
+        world.sim.count("key reused");
+        let other = client::key(&key.key, "something else");
+        let host = world.api_host();
+        let told = world.answer(&host, host.invocation(false), id, answer, Some(&other)).await;
+        world.sim.ensure(!matches!(told, Told::Done(_)), || "C4: a key was taken for another write".to_owned());
     }
 }
 
 /// Answers at this very moment: no time passes on the way. The edge is inclusive (E1).
-async fn at_the_edge(world: &Arc<World>, host: &Arc<crate::hosts::Host>, request: &Request, answer: &Answer) {
+async fn at_the_edge(world: &Arc<World>, host: &Arc<Host>, request: &Request, answer: &Answer) {
     let began = host.clock.now();
-    let pending = |world: &World| {
-        let row =
-            world.books.of(&request.id.run, |book| book.rows.get(&request.id.key).map(|row| row.status)).flatten();
-        row == Some(dormouse_domain::request::RequestStatus::Pending)
+    let in_time = began <= request.windows.decide_by;
+    let stands = |world: &World| {
+        let id = &request.id;
+        let stands = world.books.of(&id.run, |book| (book.entries.len(), book.rows.get(&id.key).map(|row| row.status)));
+        stands.filter(|(_, status)| *status == Some(RequestStatus::Pending))
     };
-    let was_pending = pending(world);
-    let told = world.answer(host, true, &request.id, answer, None).await;
-    if host.clock.now() != began || !was_pending {
+    let before = stands(world);
+    let actor = host.invocation(true);
+    let told = world.answer(host, Arc::clone(&actor), &request.id, answer, None).await;
+    if before.is_none() || actor.is_harmed() {
         return;
     }
-    let in_time = began <= request.windows.decide_by;
     world.sim.count(if in_time { "answered at the edge" } else { "answered just late" });
-    match told {
-        Told::Done(_) => world.sim.ensure(in_time, || format!("E1: {} was taken late", request.id)),
-        Told::Gone(_) if pending(world) => {
-            world.sim.ensure(!in_time, || format!("E1: {} was refused at its edge", request.id));
-        }
-        Told::Gone(_) | Told::AlreadyDecided(_) | Told::NotNow | Told::Unknown | Told::Nothing | Told::Refused(_) => {}
+    if matches!(told, Told::Done(_)) {
+        return world.sim.ensure(in_time, || format!("E1: {} was taken late", request.id));
     }
+    // Nobody else wrote, so it was time alone that it was refused for.
+    let refused = in_time && stands(world) == before;
+    world.sim.ensure(!refused, || format!("E1: {} was refused at its edge: {told:?}", request.id));
 }
 
 async fn wait_until(world: &World, at: u64) {

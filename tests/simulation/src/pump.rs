@@ -16,6 +16,8 @@ use crate::{actor::Life, hosts::Host, queue::Message, sim::locked, time::pause, 
 
 /// How often the sweep runs, in milliseconds.
 const SWEEP_EVERY_MS: u64 = 60_000;
+/// A timer that is no further away than this rides on a message, in milliseconds.
+const NEAR_MS: u64 = 15 * 60_000;
 /// How overdue a run can be that is being woken by a message, in milliseconds.
 const LEFT_TO_THE_SWEEP_MS: u64 = 30_000;
 /// How long the sweep stands still in some simulations, in milliseconds.
@@ -101,9 +103,9 @@ pub(crate) async fn sweep(world: Arc<World>) {
         if (stands && world.sim.has_faults()) || due.is_empty() {
             continue;
         }
-        // D8: where no message is lost and nobody dies, only timers are left to the sweep.
-        let at_once = due.iter().filter(|item| item.due_at <= Some(item.updated_at));
-        let left = at_once.filter_map(|item| item.due_at).find(|due_at| now.since(*due_at) > LEFT_TO_THE_SWEEP_MS);
+        // D8: where no message is lost and nobody dies, only far timers are left to the sweep.
+        let near = due.iter().filter_map(|item| item.due_at.filter(|at| at.since(item.updated_at) <= NEAR_MS));
+        let left = near.into_iter().find(|due_at| now.since(*due_at) > LEFT_TO_THE_SWEEP_MS);
         let left = left.filter(|_| world.sim.swarm.calm);
         world
             .sim

@@ -118,7 +118,7 @@ fn delay_ms(of: &Value) -> u64 {
 }
 
 impl Service for WakeQueue {
-    fn answer(&self, operation: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    fn answer(&self, operation: &str, body: &[u8], _: u64) -> (u16, Vec<u8>) {
         let request: Value = serde_json::from_slice(body).unwrap_or_default();
         let answer = match operation {
             "SendMessage" => {

@@ -18,6 +18,8 @@ pub(crate) enum Fate {
     NoReply,
     /// No reply comes, and it is carried out seconds later.
     CarriedOutLate,
+    /// It is applied item by item, and answered when it is done.
+    AppliedSlowly,
     /// The service says "slow down".
     Throttled,
     /// The service fails before it does anything.
@@ -34,12 +36,13 @@ pub(crate) enum Fate {
 
 impl Fate {
     /// The fates that are faults.
-    pub(crate) const FAULTS: [Self; 11] = [
+    pub(crate) const FAULTS: [Self; 12] = [
         Self::RequestLost,
         Self::ReplyLost,
         Self::NeverArrives,
         Self::NoReply,
         Self::CarriedOutLate,
+        Self::AppliedSlowly,
         Self::Throttled,
         Self::Failed,
         Self::FailedAfter,
@@ -99,8 +102,14 @@ impl Swarm {
         let harsh = dice.pick(&[1, 1, 2, 4]);
         let weight = |most: u64| if calm || dice.chance(500) { 0 } else { dice.range(1..=most * harsh / 2) };
         let network = Fate::FAULTS.map(|fate| {
-            let dies = matches!(fate, Fate::DiesBefore | Fate::DiesAfter);
-            (weight(if dies { 20 } else { 60 }), fate)
+            let most = if matches!(fate, Fate::DiesBefore | Fate::DiesAfter) {
+                20
+            } else if fate == Fate::AppliedSlowly {
+                200
+            } else {
+                60
+            };
+            (weight(most), fate)
         });
         Self {
             calm,

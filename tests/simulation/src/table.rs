@@ -1,7 +1,10 @@
 //! DynamoDB: dynoxide in memory, called in this thread, with indexes that can be behind. Every write that
 //! it takes is shown to the [`Books`], in the raw.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
 
 use dynoxide::{Database, DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
@@ -11,12 +14,15 @@ use crate::{
     books::Books,
     index::Past,
     sim::{Sim, locked},
+    torn::{self, Key, Torn},
     wire::Service,
 };
 
 /// The table's name.
 pub(crate) const TABLE: &str = "dormouse";
 
+/// What a consistent read says.
+const CONSISTENT: &[u8] = b"\"ConsistentRead\":true";
 /// Actions of a transaction, and where their items are named.
 const ACTIONS: [(&str, &str); 3] = [("Put", "Item"), ("Update", "Key"), ("ConditionCheck", "Key")];
 
@@ -26,15 +32,26 @@ pub(crate) struct Table {
     db: Database,
     past: Mutex<Past>,
     books: Arc<Books>,
+    /// Every item as it stands.
+    now: Mutex<BTreeMap<Key, Value>>,
+    torn: Mutex<Torn>,
     /// Tokens of transactions that were carried out: a repetition is answered, and writes nothing.
-    done: Mutex<std::collections::BTreeSet<String>>,
+    done: Mutex<BTreeSet<String>>,
 }
 
 impl Table {
     /// A database without tables.
     pub(crate) fn new(sim: Arc<Sim>, books: Arc<Books>) -> Result<Self, DynoxideError> {
         let db = Database::memory_with_clock(Arc::new(sim.time))?;
-        Ok(Self { sim, db, past: Mutex::default(), books, done: Mutex::default() })
+        Ok(Self {
+            sim,
+            db,
+            past: Mutex::default(),
+            books,
+            now: Mutex::default(),
+            torn: Mutex::default(),
+            done: Mutex::default(),
+        })
     }
 
     fn dispatch(&self, operation: &str, body: &[u8]) -> Result<Vec<u8>, DynoxideError> {
@@ -72,8 +89,8 @@ impl Table {
         serde_json::from_slice::<Value>(&answer).ok()?.get_mut("Item").map(Value::take)
     }
 
-    /// Enters what a write has written.
-    fn enter(&self, operation: &str, body: &[u8]) {
+    /// Enters what a write has written, and when each item of it can be seen: `tear_ms` later at most.
+    fn enter(&self, operation: &str, body: &[u8], tear_ms: u64) {
         let Ok(request) = serde_json::from_slice::<Value>(body) else { return };
         let items = match operation {
             "PutItem" => vec![request["Item"].clone()],
@@ -88,11 +105,28 @@ impl Table {
             }
         };
         let now_ms = self.sim.time.elapsed_ms();
-        {
-            let mut past = locked(&self.past);
-            items.iter().for_each(|item| past.enter(now_ms, item));
+        for item in &items {
+            locked(&self.past).enter(now_ms, item);
+            let Some(key) = torn::key(item) else { continue };
+            let before = locked(&self.now).insert(key.clone(), item.clone());
+            if tear_ms > 0 {
+                locked(&self.torn).enter(key, before, now_ms + self.sim.dice.range(0..=tear_ms));
+            }
         }
         self.books.wrote(&items);
+    }
+
+    /// An answer without what is being applied.
+    fn torn(&self, answer: Vec<u8>) -> Vec<u8> {
+        let Ok(whole) = serde_json::from_slice::<Value>(&answer) else { return answer };
+        let mut seen = whole.clone();
+        locked(&self.torn).without(&mut seen);
+        if seen == whole {
+            return answer;
+        }
+        self.sim.count("torn read");
+        self.sim.say(format_args!("a read that sees a part of a transaction"));
+        seen.to_string().into_bytes()
     }
 
     fn transacted(&self, request: &Value) -> Vec<Value> {
@@ -120,19 +154,29 @@ fn run<Q: DeserializeOwned, A: Serialize>(
 }
 
 impl Service for Table {
-    fn answer(&self, operation: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    fn answer(&self, operation: &str, body: &[u8], tear_ms: u64) -> (u16, Vec<u8>) {
         if operation == "Query"
             && let Some(answer) = self.indexed(body)
         {
             return (200, answer);
         }
+        let reads = matches!(operation, "GetItem" | "Query" | "BatchGetItem");
+        let writes = matches!(operation, "PutItem" | "UpdateItem" | "TransactWriteItems");
+        if reads && !body.windows(CONSISTENT.len()).any(|window| window == CONSISTENT) {
+            self.sim.accuse(format!("a read of the table that may be old: {operation}"));
+        }
+        let torn = !locked(&self.torn).is_over(self.sim.time.elapsed_ms());
+        if torn && writes && locked(&self.torn).meets(operation, &serde_json::from_slice(body).unwrap_or_default()) {
+            self.sim.count("conflict with what is being applied");
+            return (400, self.conflict(operation, body).unwrap_or_default());
+        }
         match self.dispatch(operation, body) {
-            Ok(answer) => {
-                if matches!(operation, "PutItem" | "UpdateItem" | "TransactWriteItems") {
-                    self.enter(operation, body);
-                }
+            Ok(answer) if writes => {
+                self.enter(operation, body, tear_ms);
                 (200, answer)
             }
+            Ok(answer) if torn && reads => (200, self.torn(answer)),
+            Ok(answer) => (200, answer),
             Err(error) => (error.status_code(), error.to_json().into_bytes()),
         }
     }

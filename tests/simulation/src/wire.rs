@@ -23,10 +23,13 @@ use crate::{
 /// Latest that a request is carried out whose caller has given up, in milliseconds.
 const LATEST_MS: u64 = 20_000;
 
+/// Longest that a write is being applied, in milliseconds.
+const SLOWEST_MS: u64 = 500;
+
 /// A service that answers at once, in this thread: so the order of things is that of the requests.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Status and body.
-    fn answer(&self, operation: &str, body: &[u8]) -> (u16, Vec<u8>);
+    /// Status and body. What it writes can be seen whole only after `tear_ms`.
+    fn answer(&self, operation: &str, body: &[u8], tear_ms: u64) -> (u16, Vec<u8>);
     /// The error body for one that another write is in the way of, if it has such.
     fn conflict(&self, operation: &str, body: &[u8]) -> Option<Vec<u8>>;
     /// The error code with which it says "slow down".
@@ -52,6 +55,7 @@ impl<S: Service> Wire<S> {
             false => Fate::Answered,
         };
         if fate != Fate::Answered {
+            actor.iter().for_each(|actor| actor.harm());
             self.sim.count(format!("fault {fate:?}"));
             self.sim.say(format_args!("{operation}: {fate:?}"));
         }
@@ -65,11 +69,15 @@ impl<S: Service> Wire<S> {
             return std::future::pending().await;
         }
         self.travel(actor.as_deref()).await;
+        let tear_ms = if fate == Fate::AppliedSlowly { self.sim.dice.range(1..=SLOWEST_MS) } else { 0 };
         let (status, reply) = match self.refusal(fate, operation, body) {
             Some(refusal) => refusal,
             None if fate == Fate::RequestLost => return Err(broken()),
-            None => self.answer(operation, body),
+            None => self.answer(operation, body, tear_ms),
         };
+        if tear_ms > 0 {
+            pause(tear_ms).await;
+        }
         if fate == Fate::DiesAfter {
             return self.die(actor.as_deref()).await;
         }
@@ -100,8 +108,8 @@ impl<S: Service> Wire<S> {
         Some((status, body))
     }
 
-    fn answer(&self, operation: &str, body: &[u8]) -> (u16, Vec<u8>) {
-        let (status, reply) = self.service.answer(operation, body);
+    fn answer(&self, operation: &str, body: &[u8], tear_ms: u64) -> (u16, Vec<u8>) {
+        let (status, reply) = self.service.answer(operation, body, tear_ms);
         self.sim.say(format_args!("{operation}: {status}"));
         (status, reply)
     }
@@ -129,7 +137,7 @@ impl<S: Service> Wire<S> {
         let delay_ms = self.sim.dice.range(1..=LATEST_MS);
         tokio::spawn(async move {
             pause(delay_ms).await;
-            wire.answer(&operation, &body);
+            wire.answer(&operation, &body, 0);
         });
     }
 }

@@ -99,7 +99,7 @@ impl World {
         let clients = Clients::connect(&sim, table, Arc::clone(&queue));
         dormouse_aws::schema::create_table(&clients.dynamo, TABLE).await.expect("a table");
         let step_ms = sim.dice.pick(&[20_000, 60_000, 180_000]);
-        let skewed = sim.dice.chance(700);
+        let skewed = !sim.swarm.calm && sim.dice.chance(700);
         let host = |name: &str| {
             let ahead_ms = if skewed { sim.dice.range(0..=MOST_SKEW_MS) } else { 0 };
             Host::new(name, ahead_ms, step_ms, &ledger, &agents, &clients)
