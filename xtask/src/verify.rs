@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 const DENY_VERSION: &str = "0.20.2";
 
 /// Seeds of the simulation; `cargo test` runs the first 500 of them.
-const SEEDS: &str = "20000";
+const SEEDS: &str = "5000";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
