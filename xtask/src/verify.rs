@@ -20,7 +20,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     deny(root)?;
     cargo(root, &["doc", "--workspace", "--no-deps", "--locked"])?;
     cargo(root, &["test", "--workspace", "--locked"])?;
-    crate::model::run(root, &[])?;
     crate::simulate::run(root, &["--seeds", SEEDS])
 }
 
