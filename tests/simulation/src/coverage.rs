@@ -96,6 +96,7 @@ pub const EXPECTED: &[&str] = &[
     "tool DiesBefore",
     "tool DiesAfter",
     // Every failure of a model.
+    "model too slow",
     "model dies",
     "model panics",
     "model Overloaded",

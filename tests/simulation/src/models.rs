@@ -29,7 +29,14 @@ impl Models for SimModels {
         let actor = actor::current();
         let host = actor.as_ref().map(|actor| actor.host().to_owned());
         self.ledger.asks(model, prompt, host.as_deref().unwrap_or_default());
-        tokio::time::sleep(Duration::from_millis(dice.range(10..=3_000))).await;
+        let slow = !swarm.calm && dice.chance(60);
+        let span = Duration::from_millis(dice.range(if slow { 3_000..=120_000 } else { 10..=3_000 }));
+        tokio::time::sleep(span.min(timeout)).await;
+        if span > timeout {
+            self.sim.count("model too slow");
+            let message = "no reply in time".to_owned();
+            return Err(Failure { class: FailureClass::Network, message, retry_after_ms: None });
+        }
         if self.sim.fault(swarm.model_dies)
             && let Some(actor) = actor
         {

@@ -11,6 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
+    actor,
     books::Books,
     index::Past,
     sim::{Sim, locked},
@@ -168,6 +169,7 @@ impl Service for Table {
         let torn = !locked(&self.torn).is_over(self.sim.time.elapsed_ms());
         if torn && writes && locked(&self.torn).meets(operation, &serde_json::from_slice(body).unwrap_or_default()) {
             self.sim.count("conflict with what is being applied");
+            actor::current().iter().for_each(|actor| actor.harm());
             return (400, self.conflict(operation, body).unwrap_or_default());
         }
         match self.dispatch(operation, body) {

@@ -69,7 +69,8 @@ impl<S: Service> Wire<S> {
             return std::future::pending().await;
         }
         self.travel(actor.as_deref()).await;
-        let tear_ms = if fate == Fate::AppliedSlowly { self.sim.dice.range(1..=SLOWEST_MS) } else { 0 };
+        let slowly = fate == Fate::AppliedSlowly && operation == "TransactWriteItems";
+        let tear_ms = if slowly { self.sim.dice.range(1..=SLOWEST_MS) } else { 0 };
         let (status, reply) = match self.refusal(fate, operation, body) {
             Some(refusal) => refusal,
             None if fate == Fate::RequestLost => return Err(broken()),
