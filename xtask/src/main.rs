@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "usage: cargo xtask <verb>
 
 verbs:
-  verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests, simulation
+  verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests
   tidy     the rules that no other tool knows: layers, sizes, leftovers, links
   mutants [WORD]
            plants bugs in a copy of the code (those with WORD in their name), one after the other, and
