@@ -17,7 +17,8 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "usage: cargo xtask <verb>
 
 verbs:
-  verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests
+  verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests,
+           the whole model, 20,000 seeds
   tidy     the rules that no other tool knows: layers, sizes, leftovers, links
   mutants [WORD]
            plants bugs in a copy of the code (those with WORD in their name), one after the other, and

@@ -10,13 +10,18 @@ use anyhow::{Context, Result, bail};
 /// The release of cargo-deny that `deny.toml` is written for.
 const DENY_VERSION: &str = "0.20.2";
 
+/// Seeds that are simulated.
+const SEEDS: &str = "20000";
+
 pub(crate) fn run(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
     crate::tidy::run(root)?;
     cargo(root, &["clippy", "--workspace", "--all-targets", "--locked"])?;
     deny(root)?;
     cargo(root, &["doc", "--workspace", "--no-deps", "--locked"])?;
-    cargo(root, &["test", "--workspace", "--locked"])
+    cargo(root, &["test", "--workspace", "--locked"])?;
+    crate::model::run(root, &[])?;
+    crate::simulate::run(root, &["--seeds", SEEDS])
 }
 
 fn cargo(root: &Path, args: &[&str]) -> Result<()> {

@@ -12,8 +12,8 @@ use crate::state::Bounds;
 pub struct Config {
     /// Its name.
     pub name: &'static str,
-    /// Whether `--short` and the tests run it too.
-    pub short: bool,
+    /// Who runs it.
+    pub size: Size,
     /// The tools that each reply of the model calls. After these it says that it is done.
     pub turns: &'static [&'static [&'static str]],
     /// What each person does, one thing after another.
@@ -26,6 +26,17 @@ pub struct Config {
     pub bounds: Bounds,
     /// Keys of the agent file, before its tools.
     pub agent: &'static str,
+}
+
+/// How much there is of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// The tests run it too, and `--short`.
+    Short,
+    /// Run unless asked otherwise.
+    Full,
+    /// Run if it is asked for by its name: it takes memory that not every machine has.
+    Huge,
 }
 
 /// What a person does.
@@ -128,7 +139,11 @@ impl Config {
         other.extend((self.agent != WAITS).then(|| self.agent.replace('\n', ", ").replace('"', "")));
         let turns: Vec<_> = self.turns.iter().map(|calls| calls.join(" ")).collect();
         let people: Vec<_> = self.people.iter().map(|intents| say(intents)).collect();
-        let name = if self.short { format!("**{}**", self.name) } else { self.name.to_owned() };
+        let name = match self.size {
+            Size::Short => format!("**{}**", self.name),
+            Size::Full => self.name.to_owned(),
+            Size::Huge => format!("*{}*", self.name),
+        };
         format!(
             "| {name} | {} | {} | {crashes}, {panics} | {lost_replies} | {duplicates} | {ticks} | {sweeps} | {} |",
             turns.join("; "),
@@ -209,7 +224,7 @@ macro_rules! decide {
 pub fn all() -> Vec<Config> {
     let base = Config {
         name: "",
-        short: false,
+        size: Size::Full,
         turns: &[&["do"]],
         people: &[],
         loads_apart: false,
@@ -236,7 +251,7 @@ fn people(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "two-deciders",
-            short: true,
+            size: Size::Short,
             turns: &[&["do", "do"]],
             people: &[&[decide!(&[Say::Approve, Say::Forged])], &[decide!(&[Say::Deny, Say::Stranger])]],
             loads_apart: true,
@@ -245,7 +260,7 @@ fn people(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "double-click",
-            short: true,
+            size: Size::Short,
             people: &[
                 &[Intent::Decide { says: &[Say::Approve], key: Some(1) }],
                 &[Intent::Decide { says: &[Say::Approve], key: Some(1) }],
@@ -263,7 +278,7 @@ fn people(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "question",
-            short: true,
+            size: Size::Short,
             turns: &[&["ask_user", "!do", "auto"], &["do"]],
             people: &[&[decide!(&[Say::Answer, Say::Quit]), decide!(&[Say::Approve, Say::Deny])]],
             bounds: Bounds { ticks: 1, sweeps: 1, ..NONE },
@@ -298,7 +313,7 @@ fn failures(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "three-times",
-            short: true,
+            size: Size::Short,
             turns: &[&["look", "pay"]],
             people: &[&[decide!(ANY), decide!(ANY)]],
             bounds: Bounds { unknowns: 4, ticks: 1, ..NONE },
@@ -313,7 +328,7 @@ fn failures(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "models",
-            short: true,
+            size: Size::Short,
             turns: &[],
             people: &[&[Intent::Speak]],
             bounds: Bounds { model_failures: 1, panics: 1, ticks: 2, ..NONE },
@@ -328,7 +343,7 @@ fn failures(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "panics",
-            short: true,
+            size: Size::Short,
             turns: &[&["auto"]],
             people: &[&[decide!(ANY)], &[Intent::Cancel]],
             bounds: Bounds { panics: 2, crashes: 1, ticks: 2, ..NONE },
@@ -343,7 +358,7 @@ fn windows(base: &Config) -> Vec<Config> {
     vec![
         Config {
             name: "late",
-            short: true,
+            size: Size::Short,
             turns: &[&["do"], &["do"]],
             people: &[&[decide!(&[Say::Approve, Say::Deny])]],
             bounds: Bounds { ticks: 2, ..NONE },
@@ -365,7 +380,7 @@ fn windows(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "supersede",
-            short: true,
+            size: Size::Short,
             turns: &[&["do", "auto"]],
             people: &[&[decide!(ANY)], &[Intent::Speak]],
             bounds: Bounds { ticks: 1, crashes: 1, ..NONE },
@@ -410,6 +425,15 @@ fn wide(base: &Config) -> Vec<Config> {
         },
         Config {
             name: "wide-late",
+            turns: &[&["do"]],
+            people: &[&[decide!(&[Say::Approve, Say::Deny])], &[decide!(&[Say::Approve])]],
+            bounds: Bounds { crashes: 1, duplicates: 1, ticks: 2, ..NONE },
+            agent: MOVES_ON,
+            ..base.clone()
+        },
+        Config {
+            name: "huge-late",
+            size: Size::Huge,
             turns: &[&["do"], &["do"]],
             people: &[&[decide!(&[Say::Approve, Say::Deny])], &[decide!(&[Say::Approve])]],
             bounds: Bounds { crashes: 1, duplicates: 1, ticks: 2, ..NONE },

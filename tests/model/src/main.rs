@@ -2,17 +2,23 @@
 
 use std::{process::ExitCode, time::Instant};
 
-use dormouse_model::{Protocol, START, config};
+use dormouse_model::{
+    Protocol, START,
+    config::{self, Config, Size},
+};
 use stateright::{Checker, HasDiscoveries, Model};
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let short = arguments.iter().any(|argument| argument == "--short");
     let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let configs: Vec<_> = config::all()
-        .into_iter()
-        .filter(|config| wanted.is_none_or(|wanted| config.name == wanted) && (config.short || !short))
-        .collect();
+    let asked_for = |config: &Config| match (wanted, config.size) {
+        (Some(wanted), _) => config.name == wanted,
+        (None, Size::Short) => true,
+        (None, Size::Full) => !short,
+        (None, Size::Huge) => false,
+    };
+    let configs: Vec<_> = config::all().into_iter().filter(asked_for).collect();
     anyhow::ensure!(!configs.is_empty(), "there is no such configuration");
     let mut sound = true;
     for config in configs {
@@ -22,7 +28,7 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 /// Explores one configuration. Whether nothing is broken.
-fn explore(config: config::Config) -> anyhow::Result<bool> {
+fn explore(config: Config) -> anyhow::Result<bool> {
     let began = Instant::now();
     let name = config.name;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

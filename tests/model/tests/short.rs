@@ -10,7 +10,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 #[test]
 fn nothing_is_broken() {
     let mut missing: Option<BTreeSet<Mark>> = None;
-    for config in config::all().into_iter().filter(|config| config.short) {
+    for config in config::all().into_iter().filter(|config| config.size == config::Size::Short) {
         let name = config.name;
         let protocol = Protocol::new(config, None).unwrap();
         let marks = protocol.marks.clone();
