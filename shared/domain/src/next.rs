@@ -99,7 +99,9 @@ pub fn next(run: &Run, now: Millis) -> Next {
         return fail(run, why);
     }
     let timer = run.pending().map(|(_, request)| request.times_out_at()).min();
-    if let Some(at) = run.deaths.retry_at().filter(|at| run.driver.is_none() && now < *at) {
+    // With nothing to do it need not wait for the next try either.
+    let rests = run.paused && running == 0;
+    if let Some(at) = run.deaths.retry_at().filter(|at| run.driver.is_none() && now < *at && !rests) {
         return Next::Rest { open: Vec::new(), until: Some(timer.map_or(at, |timer| timer.min(at))) };
     }
     if run.paused {

@@ -376,6 +376,18 @@ fn statuses() {
     assert!(!story.run.requests.contains_key(&RequestKey::new(99, 0)) && story.run.requests.contains_key(&request));
 }
 
+/// Between two tries a run is due at the next one, unless it is paused: then nothing would be tried.
+#[test]
+fn b8_a_paused_run_does_not_wait_for_its_next_try() {
+    let mut story = Story::new("go");
+    story.start("d").put("d", crashed());
+    let died = story.run.updated_at;
+    assert_eq!(standing(&story.run, died), (Status::Queued, Some(died.plus(1_000))));
+    let mut story = Story::new("go");
+    story.start("d").put("~", Fact::Paused { by: me() }).put("d", crashed());
+    assert_eq!(standing(&story.run, story.run.updated_at), (Status::Paused, None));
+}
+
 /// The item's title is the first line of the input, cut at a character.
 #[test]
 fn titles() {

@@ -17,7 +17,7 @@ use dormouse_engine::ports::ToolCall;
 
 use crate::{
     books::{Book, Books, short},
-    sanction::{holder, may_execute},
+    sanction::{may_ask, may_execute},
     sim::{Sim, locked},
 };
 
@@ -116,7 +116,7 @@ impl Ledger {
         let replies = prompt.messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
         let judged = self.books.of(&run, |book| {
             let stored = book.entries.iter().filter(|entry| is_shown(entry)).count();
-            (stored, holder(book).is_some_and(|driver| driver.host() == host))
+            (stored, may_ask(book, host, self.sim.time.now()))
         });
         let (stored, holds) = judged.unwrap_or_default();
         self.sim.say(format_args!("{model} is asked about {} after {replies} replies", short(&run)));

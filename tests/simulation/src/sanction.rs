@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dormouse_domain::{
-    DriverId, Entry, Fact, RequestKey,
+    DriverId, Entry, Fact, Millis, RequestKey,
     agent::Replay,
     decide::{Decision, Resolution},
     entry::CallResult,
@@ -13,6 +13,9 @@ use dormouse_domain::{
 use dormouse_engine::ports::ToolCall;
 
 use crate::books::Book;
+
+/// Longest that a driver is busy with a write of which it hears nothing, in milliseconds.
+const LONGEST_WRITE_MS: u64 = 30_000;
 
 /// What the journal says about one call.
 #[derive(Default)]
@@ -31,14 +34,28 @@ struct Sanction {
     other_arguments: bool,
 }
 
-/// The driver that holds the run.
-pub(crate) fn holder(book: &Book) -> Option<&DriverId> {
-    let changes = book.entries.iter().rev().filter_map(|entry| {
+/// The driver that holds the run whose journal this is.
+fn holder(entries: &[Entry]) -> Option<&DriverId> {
+    let changes = entries.iter().rev().filter_map(|entry| {
         let starts = matches!(entry.fact, Fact::DriverStarted { .. });
         let stops = matches!(entry.fact, Fact::DriverStopped { .. } | Fact::Suspended { .. } | Fact::RunFinished(_));
         (starts || stops).then_some(if starts { entry.driver.as_ref() } else { None })
     });
     changes.into_iter().next().flatten()
+}
+
+/// Whether the driver that holds the run is on `host`.
+fn holds(entries: &[Entry], host: &str) -> bool {
+    holder(entries).is_some_and(|driver| driver.host() == host)
+}
+
+/// Whether a driver on `host` holds the run, or held it when a person ended it, so shortly before `now` that it
+/// cannot have heard of that: it asks one more time, and its next write is refused.
+pub(crate) fn may_ask(book: &Book, host: &str, now: Millis) -> bool {
+    let ended = book.entries.split_last().filter(|(last, _)| {
+        matches!(last.fact, Fact::RunFinished(_)) && last.driver.is_none() && now.since(last.at) <= LONGEST_WRITE_MS
+    });
+    holds(&book.entries, host) || ended.is_some_and(|(_, before)| holds(before, host))
 }
 
 /// Whether this attempt may run now, on `host`: announced (I2), not settled (I3), allowed for exactly these
@@ -62,7 +79,7 @@ pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usi
         sanction.asked.iter().filter_map(|key| book.rows.get(key)).all(|row| digest.as_ref() == Ok(&row.digest));
     for (holds, why) in [
         (sanction.announced == call.attempt, "I2: another attempt is announced"),
-        (holder(book).is_some_and(|driver| driver.host() == host), "I4: another driver holds the run"),
+        (holds(&book.entries, host), "I4: another driver holds the run"),
         (sanction.allowed, "I7: nobody allowed it"),
         (!sanction.other_arguments, "I7: a person allowed other arguments"),
         (given == call.arguments && *name == call.tool.name && shown, "I7: other arguments, or another tool"),
