@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_edges_are_inclusive() {
+    fn e1_both_edges_are_inclusive() {
         let windows = Windows { wait_until: Millis(10), decide_by: Millis(20) };
         assert!(windows.is_waiting(Millis(10)) && !windows.is_waiting(Millis(11)));
         assert!(windows.is_decidable(Millis(20)) && !windows.is_decidable(Millis(21)));

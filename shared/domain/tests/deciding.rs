@@ -76,7 +76,7 @@ fn approvals() {
 
 /// D3, case 23: an option exactly as it was stored, `false`, `0` and `""` included.
 #[test]
-fn answers() {
+fn d3_case_23_answers() {
     let options = json!([{"value": false}, {"value": 0}, {"value": ""}, {"value": "no", "cancels": true}]);
     let fixed = request(RequestKind::Question, Some(json!({"question": "q", "options": options})));
     for value in [json!(false), json!(0), json!("")] {
@@ -111,7 +111,7 @@ fn answers() {
 
 /// B6: one way, and only one.
 #[test]
-fn settlements() {
+fn b6_settlements() {
     let uncertain = request(RequestKind::Uncertain, None);
     let settle = |resolution: Value| judge(&uncertain, json!({"decision": "settle", "resolution": resolution}));
     assert_eq!(settle(json!("abort")), Ok(Decision::Settle { resolution: Resolution::Abort }));
@@ -129,7 +129,7 @@ fn settlements() {
 
 /// A16, E1, E2, C4: whose it is comes first, then whether it is open, to the very edge.
 #[test]
-fn who_and_when() {
+fn a16_c4_e1_who_and_when() {
     let approval = request(RequestKind::Approval, None);
     let approve = answer(json!({"decision": "approve", "digest": digest()}));
     for stranger in [who("acme", "bob"), who("other", "ann")] {
@@ -210,7 +210,7 @@ fn plans(run: &Run, calls: &[(&str, &str)], fits: bool) -> Vec<Plan> {
 
 /// I11, case 50: what cannot be read does not run; what is allowed starts if there is time and room.
 #[test]
-fn plans_of_calls() {
+fn i11_case_50_plans_of_calls() {
     let normal = run(Mode::Normal);
     let plan = |name, arguments| plans(&normal, &[(name, arguments)], true).remove(0);
     assert_eq!(plan("look", "{}"), Plan::Start);
@@ -252,7 +252,7 @@ fn plans_of_calls() {
 /// I11: the last call of a reply that was cut off may be half a call though it parses; a refusal asks
 /// for nothing.
 #[test]
-fn calls_of_replies_that_did_not_end_well() {
+fn i11_calls_of_replies_that_did_not_end_well() {
     let normal = run(Mode::Normal);
     let text = ReplyBlock::Text { text: "x".into(), raw: None };
     let look = ReplyBlock::ToolCall { id: "x".into(), name: "look".into(), arguments: "{}".into(), raw: None };
@@ -276,7 +276,7 @@ fn calls_of_replies_that_did_not_end_well() {
 
 /// Cases 7 and 8: one digest for what is one call, another for everything else.
 #[test]
-fn digests_of_calls() {
+fn e8_case_7_case_8_digests_of_calls() {
     let ann = who("acme", "ann");
     let digest = |owner: &Principal, run: u128, tool: &str, arguments: &str| {
         let arguments = plan::arguments(arguments).unwrap();
@@ -299,7 +299,7 @@ fn digests_of_calls() {
 
 /// C3: a summary is one line, made from the arguments, and cut visibly.
 #[test]
-fn summaries() {
+fn c3_summaries() {
     assert_eq!(summary("deploy", &json!({"env": "prod", "n": 1})), r#"deploy(env: "prod", n: 1)"#);
     let hostile = summary("t\n", &json!({"a": "x\ny\u{7}"}));
     assert!(!hostile.chars().any(char::is_control), "{hostile:?}");
@@ -320,7 +320,7 @@ fn limits_and_words_of_refusals() {
 
 /// E4: what each decision promises, and what it does not, in words.
 #[test]
-fn decisions_say_what_they_promise() {
+fn e4_decisions_say_what_they_promise() {
     let settle = |resolution| Decision::Settle { resolution };
     let answer = |cancels| Decision::Answer { answer: json!(1), cancels };
     for (decision, words) in [

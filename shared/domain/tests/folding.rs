@@ -126,7 +126,7 @@ fn overloaded(story: &Story) -> Fact {
 /// D7: five panics without progress end a run, saying where; what is done in between starts the count
 /// anew.
 #[test]
-fn panics_are_counted_until_something_happens() {
+fn d7_panics_are_counted_until_something_happens() {
     let mut story = Story::new("go");
     for n in 0..4 {
         story.start(&format!("d{n}")).put(&format!("d{n}"), crashed());
@@ -160,7 +160,7 @@ fn panics_back_off() {
 
 /// D7: ten unexplained deaths end a run if they took ten minutes, not before.
 #[test]
-fn deaths_are_counted_and_timed() {
+fn d7_deaths_are_counted_and_timed() {
     let mut story = Story::new("go");
     for n in 0..11 {
         story.start(&format!("d{n}"));
@@ -179,7 +179,7 @@ fn deaths_are_counted_and_timed() {
 /// B9: what a model was asked when its driver died is not known to have cost nothing; a driver that
 /// died while a call ran, or while it served a run that had ended, had asked no model.
 #[test]
-fn interrupted_model_calls_spoil_the_count() {
+fn b9_interrupted_model_calls_spoil_the_count() {
     let mut asked = Story::new("go");
     asked.start("d").start("e");
     assert!(asked.run.usage.incomplete);
@@ -241,7 +241,7 @@ fn ends() {
 /// B10, B11: attempts, pauses and the time that a model has are counted by the journal; a model that is
 /// given up is not asked again for the next reply.
 #[test]
-fn failures_of_a_model() {
+fn b10_b11_failures_of_a_model() {
     let mut story = Story::new("go");
     story.start("d");
     let mut pauses = Vec::new();
@@ -272,7 +272,7 @@ fn failures_of_a_model() {
 
 /// What follows a failure, by its class and by what the provider asks for.
 #[test]
-fn what_follows_a_failure() {
+fn b11_what_follows_a_failure() {
     const HOUR: u64 = 3_600_000;
     let what = |models: &[&str], class: FailureClass, asks_ms: Option<u64>| {
         let mut story = Story::new("go");
@@ -309,7 +309,7 @@ fn what_follows_a_failure() {
 
 /// B10: the time for a reply is inclusive at its edge, and over for a pause that would end after it.
 #[test]
-fn the_time_for_a_reply() {
+fn b10_the_time_for_a_reply() {
     let mut story = Story::new("go");
     story.start("d");
     let began = story.now;
@@ -399,7 +399,7 @@ fn titles() {
 /// A run is taken over once its driver's time and the margin are over, or at once if it is known to be
 /// dead; one that wants nothing is left alone.
 #[test]
-fn who_may_take_a_run() {
+fn d7_who_may_take_a_run() {
     let mut story = Story::new("go");
     assert_eq!(claim(&story.run, story.now, false), Claim::Take);
     story.start("d");

@@ -117,7 +117,7 @@ async fn live(world: &World, faults: &[Fault], what: &str) -> RunId {
 
 /// B2, B13, E3, cases 25, 26, 28, 33, 38: one fault at each write of the run's life.
 #[tokio::test(start_paused = true)]
-async fn one_fault_at_every_write() {
+async fn b13_e3_one_fault_at_every_write() {
     let mut reached = 0;
     for fault in [Fault::Refused, Fault::LostBefore, Fault::LostAfter, Fault::Contention] {
         for at in 0..16 {
@@ -187,7 +187,7 @@ async fn a_kill_at_every_write() {
 
 /// E12: if the store is unavailable nothing is allowed, and nothing is lost.
 #[tokio::test(start_paused = true)]
-async fn without_a_store_nothing_is_allowed() {
+async fn e12_without_a_store_nothing_is_allowed() {
     let world = World::default();
     world.models.reply(vec![call("b", "deploy", "{}")]);
     let run = world.start(agent("ops", AGENT)).await;

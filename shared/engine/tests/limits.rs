@@ -32,7 +32,7 @@ const ONE: &str = r#"models = ["scripted:x"]"#;
 
 /// Near the deadline a step hands the run on, and never before it has done something itself.
 #[tokio::test]
-async fn hand_off_before_the_deadline() {
+async fn f3_hand_off_before_the_deadline() {
     let world = World::default();
     let run = start(&world, ONE).await;
     world.models.reply(vec![call("a", "look", "{}")]);
@@ -87,7 +87,7 @@ async fn requests_with_large_arguments() {
 
 /// B10, B11: a failing model is waited for without compute; then the next in the list is asked.
 #[tokio::test]
-async fn model_failures_back_off_and_fall_back() {
+async fn b10_b11_model_failures_back_off_and_fall_back() {
     let world = World::default();
     let run = start(&world, r#"models = ["scripted:x", "scripted:y"]"#).await;
     world.models.fail(FailureClass::Overloaded);
@@ -110,7 +110,7 @@ async fn model_failures_back_off_and_fall_back() {
 
 /// D1: the cap on turns ends the run, and says so.
 #[tokio::test]
-async fn the_turn_limit_ends_the_run() {
+async fn d1_the_turn_limit_ends_the_run() {
     let world = World::default();
     let run = start(&world, "models = [\"scripted:x\"]\nlimits = { turns = 3 }").await;
     for i in 0..5 {
@@ -124,7 +124,7 @@ async fn the_turn_limit_ends_the_run() {
 
 /// A tool that panics is a failed call; a step that keeps dying ends in a clean failure.
 #[tokio::test]
-async fn panics() {
+async fn d7_panics() {
     let world = World::default();
     let run = start(&world, ONE).await;
     world.tools.on("look", |_| panic!("in the tool"));

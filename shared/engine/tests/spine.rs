@@ -57,7 +57,7 @@ async fn step(world: &World, run: &RunId) -> StepReport {
 /// A1 to A5, A11, case 29: reads run, the gated call waits, nothing is asked twice, what runs is
 /// what was stored, and each sibling runs once.
 #[tokio::test]
-async fn a_gated_call_between_two_reads() {
+async fn a3_a11_e5_case_29_a_gated_call_between_two_reads() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![
@@ -111,7 +111,7 @@ async fn a_gated_call_between_two_reads() {
 
 /// X3: two conditional puts for a turn with one allowed tool, none of them a transaction.
 #[tokio::test]
-async fn a_turn_with_one_allowed_tool_is_two_puts() {
+async fn x3_a_turn_with_one_allowed_tool_is_two_puts() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "look", "{}")]);
@@ -125,7 +125,7 @@ async fn a_turn_with_one_allowed_tool_is_two_puts() {
 
 /// B7, C7: a declined call is not run, the model is told why, and the run goes on.
 #[tokio::test]
-async fn a_declined_call_tells_the_model() {
+async fn b7_c7_a_declined_call_tells_the_model() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
@@ -140,7 +140,7 @@ async fn a_declined_call_tells_the_model() {
 
 /// Cases 31, 32, B5: requests of one turn are distinct, decided in any order, each reaches its call.
 #[tokio::test]
-async fn several_requests_of_one_turn() {
+async fn case_3_case_31_case_32_several_requests_of_one_turn() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![
@@ -170,7 +170,7 @@ async fn several_requests_of_one_turn() {
 
 /// Cases 1 and 2: of many who decide at once, one stands and the others are told what does.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_decision_of_sixteen() {
+async fn e2_case_1_one_decision_of_sixteen() {
     for _ in 0..20 {
         let world = std::sync::Arc::new(World::default());
         let run = start(&world).await;
@@ -201,7 +201,7 @@ async fn one_decision_of_sixteen() {
 
 /// Case 2: who loses the race through the run's endpoint is told what stands, as through the other.
 #[tokio::test]
-async fn what_stands_is_named_through_either_endpoint() {
+async fn c4_case_2_what_stands_is_named_through_either_endpoint() {
     let world = World::default();
     let run = start(&world).await;
     let ann = World::user("ann");
@@ -218,7 +218,7 @@ async fn what_stands_is_named_through_either_endpoint() {
 
 /// Case 5, A16: to another user or tenant nothing of it exists.
 #[tokio::test]
-async fn to_others_it_does_not_exist() {
+async fn a16_case_5_to_others_it_does_not_exist() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
@@ -242,7 +242,7 @@ async fn to_others_it_does_not_exist() {
 
 /// D2 to D4: a question suspends; a cancelling option ends the run in the deciding transaction.
 #[tokio::test]
-async fn a_cancelling_option_ends_the_run_at_once() {
+async fn d2_d4_a_cancelling_option_ends_the_run_at_once() {
     let world = World::default();
     let run = start(&world).await;
     let question = r#"{"question":"Which?","options":[{"value":"1.0"},{"value":"none","cancels":true}]}"#;
@@ -265,7 +265,7 @@ async fn a_cancelling_option_ends_the_run_at_once() {
 /// E2, E11, case 22: at the edge it can be decided, after it it is expired, and the run goes on by
 /// itself.
 #[tokio::test]
-async fn expiry_moves_the_run_on() {
+async fn e1_e11_case_20_case_22_expiry_moves_the_run_on() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
@@ -285,7 +285,7 @@ async fn expiry_moves_the_run_on() {
 
 /// B4, case 36: after a crash the replay policy decides.
 #[tokio::test]
-async fn a_crash_between_dispatch_and_result() {
+async fn b3_b4_case_36_a_crash_between_dispatch_and_result() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "ping", "{}"), call("b", "pay", "{}"), call("c", "wipe", "{}")]);
@@ -319,7 +319,7 @@ async fn a_crash_between_dispatch_and_result() {
 
 /// The same with an outcome that the tool itself does not know.
 #[tokio::test]
-async fn an_unknown_outcome_is_called_unknown() {
+async fn b4_an_unknown_outcome_is_called_unknown() {
     let world = World::default();
     let run = start(&world).await;
     for tool in ["ping", "pay", "wipe"] {
@@ -334,7 +334,7 @@ async fn an_unknown_outcome_is_called_unknown() {
 
 /// Case 26, D8: the decision is stored, its wake is lost; the sweep sends it.
 #[tokio::test]
-async fn a_lost_wake_is_repaired() {
+async fn d8_case_26_a_lost_wake_is_repaired() {
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
@@ -353,7 +353,7 @@ async fn a_lost_wake_is_repaired() {
 
 /// D12: what a person says during a model call comes after that turn's results.
 #[tokio::test]
-async fn steering_is_never_lost_and_never_early() {
+async fn d12_steering_is_never_lost_and_never_early() {
     let world = std::sync::Arc::new(World::default());
     let run = start(&world).await;
     world.models.reply(vec![call("a", "look", "{}")]);
@@ -375,7 +375,7 @@ async fn steering_is_never_lost_and_never_early() {
 
 /// B8: cancelling closes what waits and is final; pausing starts nothing.
 #[tokio::test]
-async fn pause_and_cancel() {
+async fn b8_pause_and_cancel() {
     let world = World::default();
     let run = start(&world).await;
     let ann = World::user("ann");
@@ -399,7 +399,7 @@ async fn pause_and_cancel() {
 
 /// C1: a change of mode holds from the next call, and decides no open request.
 #[tokio::test]
-async fn a_change_of_mode() {
+async fn c1_a_change_of_mode() {
     let world = World::default();
     let run = start(&world).await;
     let ann = World::user("ann");

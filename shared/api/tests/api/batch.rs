@@ -42,7 +42,7 @@ async fn the_runs_of_a_batch_are_driven_and_a_bad_one_blocks_nobody() {
 
 /// Case 40: an unknown or empty id fails the whole batch, so only ids of the batch are ever listed.
 #[tokio::test]
-async fn only_ids_of_the_batch_are_listed_and_no_empty_one() {
+async fn case_40_only_ids_of_the_batch_are_listed_and_no_empty_one() {
     let app = App::new();
     let runs = [start(&app).await, start(&app).await, start(&app).await, start(&app).await];
     app.world.store.set_down(true);

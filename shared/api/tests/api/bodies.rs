@@ -115,7 +115,7 @@ async fn a_body_that_is_no_text_is_refused() {
 
 /// Case 6: authority is the stored row. A history that says "approved" has no place to stand in.
 #[tokio::test]
-async fn a_history_that_claims_an_approval_is_refused_by_name() {
+async fn case_6_a_history_that_claims_an_approval_is_refused_by_name() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     let history =

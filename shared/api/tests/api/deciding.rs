@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::app::{App, approval, event, respond_url};
 
 #[tokio::test]
-async fn an_approval_runs_the_call_and_is_told_to_whoever_comes_second() {
+async fn c4_case_1_case_2_an_approval_runs_the_call_and_is_told_to_whoever_comes_second() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     let url = respond_url(&request);
@@ -24,7 +24,7 @@ async fn an_approval_runs_the_call_and_is_told_to_whoever_comes_second() {
 }
 
 #[tokio::test]
-async fn two_clients_at_once_one_stands() {
+async fn e2_case_2_two_clients_at_once_one_stands() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     let (direct, through_run) = (respond_url(&request), format!("/v1/runs/{run}/respond"));
@@ -93,7 +93,7 @@ async fn answers_that_do_not_fit_are_told_why() {
 
 /// Case 23: these are answers, not the absence of one.
 #[tokio::test]
-async fn false_zero_and_the_empty_text_are_answers() {
+async fn d3_case_23_false_zero_and_the_empty_text_are_answers() {
     for value in [json!(false), json!(0), json!("")] {
         let app = App::new();
         let question = json!({ "question": "?", "options": [{ "value": value }, { "value": "other" }] });
@@ -107,7 +107,7 @@ async fn false_zero_and_the_empty_text_are_answers() {
 }
 
 #[tokio::test]
-async fn an_answer_is_one_of_the_options_exactly() {
+async fn d3_an_answer_is_one_of_the_options_exactly() {
     let app = App::new();
     let question = json!({ "question": "?", "options": [{ "value": "1" }, { "value": 2 }, { "value": true }] });
     let (run, request) = app.asking("ann", question).await;
@@ -139,7 +139,7 @@ async fn an_answer_alone_is_for_the_one_waiting_question() {
 
 /// Case 20: at the exact edge list and decision agree; after it nothing is offered and nothing taken.
 #[tokio::test]
-async fn after_its_time_a_request_is_gone_and_says_so() {
+async fn c4_e1_e11_case_20_after_its_time_a_request_is_gone_and_says_so() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     let url = format!("/v1/requests/{}", request["request_id"].as_str().unwrap());
@@ -161,7 +161,7 @@ async fn after_its_time_a_request_is_gone_and_says_so() {
 
 /// Case 19: a decision for a run that no longer listens is never a 200.
 #[tokio::test]
-async fn a_cancelled_runs_request_is_gone() {
+async fn c4_case_19_a_cancelled_runs_request_is_gone() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     app.post("ann", &format!("/v1/runs/{run}/cancel"), json!({ "reason": "no" })).await.expect(200);
@@ -173,7 +173,7 @@ async fn a_cancelled_runs_request_is_gone() {
 
 /// Case 5 and A16: to anybody else it does not exist, in the very same words as what never did.
 #[tokio::test]
-async fn somebody_elses_is_what_never_was() {
+async fn a16_case_5_somebody_elses_is_what_never_was() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     let id = request["request_id"].as_str().unwrap();

@@ -45,7 +45,7 @@ async fn another_write_under_the_key_is_an_error() {
 
 /// C4 and case 25: the same decision with the same key is 200 again, and wakes again.
 #[tokio::test]
-async fn a_repeated_decision_is_told_the_same_and_wakes_again() {
+async fn c4_case_25_a_repeated_decision_is_told_the_same_and_wakes_again() {
     let app = App::new();
     for by_run in [false, true] {
         let (run, request) = app.waiting("ann").await;
@@ -64,7 +64,7 @@ async fn a_repeated_decision_is_told_the_same_and_wakes_again() {
 
 /// B13: a write whose reply was lost is neither landed nor failed; the key finds out.
 #[tokio::test]
-async fn a_lost_reply_says_unknown_and_the_key_settles_it() {
+async fn b13_a_lost_reply_says_unknown_and_the_key_settles_it() {
     for (fault, runs_after_first) in [(Fault::LostAfter, 1), (Fault::LostBefore, 0)] {
         let app = App::new();
         app.world.store.inject(&[fault]);

@@ -35,7 +35,7 @@ fn deploy_request(run: &str, digest: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_and_its_request() {
+async fn a4_c3_a_run_and_its_request() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     assert!(request["digest"].as_str().unwrap().starts_with("sha256:"));
@@ -68,7 +68,7 @@ async fn a_run_and_its_request() {
 }
 
 #[tokio::test]
-async fn a_start_a_decision_and_an_end() {
+async fn e4_a_start_a_decision_and_an_end() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;
     let decided = app.post("ann", &respond_url(&request), approval(&request)).await.expect(200);

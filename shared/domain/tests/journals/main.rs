@@ -92,7 +92,7 @@ proptest! {
 
     /// I1 to I10 as far as they are about one journal, by the auditor's books and by what is asked.
     #[test]
-    fn random_lives(choices in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn i1_i10_case_44_case_45_case_46_random_lives(choices in proptest::collection::vec(any::<u8>(), 0..400)) {
         let mut life = Life::new(&choices);
         let mut earlier: Vec<String> = Vec::new();
         let mut audit = Audit::new(life.run.id.clone(), life.run.definition.clone());
@@ -116,7 +116,7 @@ proptest! {
 
 /// Case 47: a tool that says nothing, or only white space.
 #[test]
-fn blank_results_are_made_visible() {
+fn case_47_blank_results_are_made_visible() {
     let run = life::one_call(vec![Content::text(" \n"), Content::text("")]);
     let shown = format!("{:?}", prompt(&run).messages);
     assert!(shown.contains("(no output)"), "{shown}");

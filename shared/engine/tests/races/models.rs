@@ -24,7 +24,7 @@ use crate::{
 
 /// B9: a model call that was interrupted by a panic may have cost something; nobody knows what.
 #[tokio::test]
-async fn a_panic_in_a_model_call_leaves_usage_incomplete() {
+async fn b9_a_panic_in_a_model_call_leaves_usage_incomplete() {
     let world = World::default();
     let run = start(&world).await;
     world.models.before_reply(|| async { panic!("in the model's adapter") });
@@ -36,7 +36,7 @@ async fn a_panic_in_a_model_call_leaves_usage_incomplete() {
 
 /// B9, B10: a model call that failed did so, also if somebody paused the run meanwhile.
 #[tokio::test]
-async fn a_failure_during_a_pause_is_recorded() {
+async fn b9_b10_a_failure_during_a_pause_is_recorded() {
     let world = Arc::new(World::default());
     let run = start(&world).await;
     let (other, id) = (world.clone(), run.clone());
@@ -54,7 +54,7 @@ async fn a_failure_during_a_pause_is_recorded() {
 
 /// B10: a step that comes early because an earlier one panicked sends the wake for the later time.
 #[tokio::test]
-async fn a_pause_between_two_tries_outlasts_a_panic() {
+async fn b10_a_pause_between_two_tries_outlasts_a_panic() {
     let world = World::default();
     let run = start(&world).await;
     world.models.fail(FailureClass::Overloaded); // again in 2 s
@@ -71,7 +71,7 @@ async fn a_pause_between_two_tries_outlasts_a_panic() {
 
 /// B12: the journal names the model that failed, not the one that a message made the next.
 #[tokio::test]
-async fn a_failure_names_the_model_that_failed() {
+async fn b12_a_failure_names_the_model_that_failed() {
     let world = Arc::new(World::default());
     let run = start(&world).await;
     world.models.fail(FailureClass::Rejected); // x: so y is asked

@@ -48,7 +48,7 @@ async fn overtaken(late: CallResult) -> (Arc<World>, RunId, tokio::task::JoinHan
 /// Case 37, I5, B6: a late "unknown" is no news about a call that is uncertain already. It must not
 /// orphan the request that waits, nor open a second one for the same call.
 #[tokio::test(start_paused = true)]
-async fn a_late_unknown_result_keeps_the_one_request() {
+async fn b6_case_37_a_late_unknown_result_keeps_the_one_request() {
     let (world, run, old, request) = overtaken(CallResult::Unknown { why: "connection lost".into() }).await;
     assert_eq!(old.await.unwrap(), StepReport::TakenOver);
     // Whatever drives it next.
@@ -60,7 +60,7 @@ async fn a_late_unknown_result_keeps_the_one_request() {
 
 /// The consequence of the above: the call is settled by one request and run again by the other.
 #[tokio::test(start_paused = true)]
-async fn a_late_unknown_result_does_not_let_a_call_be_settled_twice() {
+async fn b6_case_37_a_late_unknown_result_does_not_let_a_call_be_settled_twice() {
     let (world, run, old, first) = overtaken(CallResult::Unknown { why: "connection lost".into() }).await;
     old.await.unwrap();
     world.engine.step(&run, world.deadline()).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_late_unknown_result_does_not_let_a_call_be_settled_twice() {
 
 /// I6, B6: "retry" was decided; a late "unknown" of the attempt before must not undo that decision.
 #[tokio::test(start_paused = true)]
-async fn a_late_unknown_result_does_not_undo_a_decided_retry() {
+async fn b6_case_37_a_late_unknown_result_does_not_undo_a_decided_retry() {
     let (world, run, old, request) = overtaken(CallResult::Unknown { why: "connection lost".into() }).await;
     let digest = Some(request.digest.to_string());
     let retry = Answer { digest, resolution: Some(Resolution::Retry), ..answer(DecisionKind::Settle) };
@@ -94,7 +94,7 @@ async fn a_late_unknown_result_does_not_undo_a_decided_retry() {
 
 /// A late result that answers an uncertain request makes the run go on; somebody must be told.
 #[tokio::test(start_paused = true)]
-async fn a_late_result_that_frees_the_run_wakes_it() {
+async fn d8_a_late_result_that_frees_the_run_wakes_it() {
     let late = CallResult::Returned { content: vec![Content::text("wiped")], is_error: false };
     let (world, run, old, request) = overtaken(late).await;
     world.queue.take();
@@ -108,7 +108,7 @@ async fn a_late_result_that_frees_the_run_wakes_it() {
 /// D4: a cancelling answer ends the run under a driver that is about to start an approved sibling.
 /// The end is the end: nothing is appended to it.
 #[tokio::test]
-async fn nothing_follows_the_end() {
+async fn d4_nothing_follows_the_end() {
     let world = Arc::new(World::default());
     let run = start(&world).await;
     let question = r#"{"question":"Which?","options":[{"value":"none","cancels":true}]}"#;

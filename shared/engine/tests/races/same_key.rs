@@ -13,7 +13,7 @@ use crate::{
 
 /// C4, case 25: the same decision under the same key, sent again while the first is under way.
 #[tokio::test]
-async fn the_same_key_at_the_same_time_is_the_same_answer() {
+async fn c4_the_same_key_at_the_same_time_is_the_same_answer() {
     let world = Arc::new(World::default());
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
@@ -45,7 +45,7 @@ async fn the_same_key_at_the_same_time_pauses_once() {
 
 /// The same for the run's one request.
 #[tokio::test]
-async fn the_same_key_at_the_same_time_decides_the_runs_request_once() {
+async fn c4_the_same_key_at_the_same_time_decides_the_runs_request_once() {
     let world = Arc::new(World::default());
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);

@@ -12,7 +12,7 @@ use crate::{ann, start};
 /// B4: the first attempt may have run; that the next one did not reach the tool does not change
 /// that. To say "not run" makes a model pay again, under another execution key.
 #[tokio::test]
-async fn an_attempt_that_was_not_sent_says_nothing_of_the_one_before() {
+async fn b4_an_attempt_that_was_not_sent_says_nothing_of_the_one_before() {
     let world = World::default();
     let run = start(&world).await;
     world.tools.on("pay", |call| match call.attempt {

@@ -12,7 +12,7 @@ use super::{AGENT, MINUTE, completed_without, last_prompt, prompts_grow, step};
 
 /// A repeat while the first can still be decided joins it: nobody is asked twice.
 #[tokio::test]
-async fn a_repeat_joins_the_open_request() {
+async fn e8_e10_a_repeat_joins_the_open_request() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", r#"{"a":1,"b":2}"#)]);
@@ -38,7 +38,7 @@ async fn a_repeat_joins_the_open_request() {
 /// E9: a refusal that the model does not know of is handed to the repeat, once, by no second path;
 /// the next repeat asks a person again, who is told how often that happened (E10).
 #[tokio::test]
-async fn an_untold_refusal_is_handed_on_once() {
+async fn e9_e10_an_untold_refusal_is_handed_on_once() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
@@ -70,7 +70,7 @@ async fn an_untold_refusal_is_handed_on_once() {
 /// What was approved and has not run yet is joined as well: an approved deploy does not run a second
 /// time because the model had not heard of the approval.
 #[tokio::test]
-async fn a_repeat_of_what_is_about_to_run_joins_it() {
+async fn e8_a_repeat_of_what_is_about_to_run_joins_it() {
     let world = World::default();
     let (run, request) = completed_without(&world, &super::with("late_decision = \"next_turn\"")).await;
     let content = vec![dormouse_domain::message::Content::text("again")];
@@ -90,7 +90,7 @@ async fn a_repeat_of_what_is_about_to_run_joins_it() {
 
 /// After a refusal that the model knows of, a repeat asks again.
 #[tokio::test]
-async fn a_repeat_after_a_told_refusal_asks_again() {
+async fn e9_e10_a_repeat_after_a_told_refusal_asks_again() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
@@ -106,7 +106,7 @@ async fn a_repeat_after_a_told_refusal_asks_again() {
 
 /// E8: an idempotent tool whose agent file says so gives a recorded result again without running.
 #[tokio::test]
-async fn a_recorded_result_is_used_again() {
+async fn e8_a_recorded_result_is_used_again() {
     let tool = |more: &str| {
         format!(
             "models = [\"scripted:x\"]\n[[tools]]\nname = \"book\"\npermission = \"allow\"\nreplay = \"idempotent\"\n{more}\nhttp = {{ url = \"http://x\" }}"

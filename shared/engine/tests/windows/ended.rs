@@ -16,7 +16,7 @@ use super::{AGENT, MINUTE, completed_without, last_prompt, prompts_grow, step, w
 /// E7: a late approval takes effect from the stored arguments; the status stays final while the call
 /// runs; then the agent is woken and told.
 #[tokio::test]
-async fn a_late_approval_runs_and_wakes_the_agent() {
+async fn e5_e7_a_late_approval_runs_and_wakes_the_agent() {
     let world = World::default();
     let (run, request) = completed_without(&world, AGENT).await;
     world.queue.take();
@@ -80,7 +80,7 @@ async fn a_run_that_completes_is_woken_when_its_request_expires() {
 
 /// With `next_turn` the call runs all the same; the agent learns of it when it next runs.
 #[tokio::test]
-async fn a_late_decision_waits_for_the_next_turn() {
+async fn e7_a_late_decision_waits_for_the_next_turn() {
     let world = World::default();
     let (run, request) = completed_without(&world, &with("late_decision = \"next_turn\"")).await;
     world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_late_decision_waits_for_the_next_turn() {
 
 /// A late refusal is told too, and nothing runs.
 #[tokio::test]
-async fn a_late_refusal_is_told() {
+async fn e7_a_late_refusal_is_told() {
     let world = World::default();
     let (run, request) = completed_without(&world, AGENT).await;
     let no = Answer { reason: Some("not on a Friday".into()), ..answer(DecisionKind::Deny) };
@@ -180,7 +180,7 @@ async fn a_cancelled_run_takes_no_decision() {
 
 /// D4 after the end: a cancelling answer closes what still waits, and the model is not asked.
 #[tokio::test]
-async fn a_late_answer_that_cancels() {
+async fn d4_a_late_answer_that_cancels() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     let question = r#"{"question":"Go on?","options":[{"value":"stop","cancels":true},{"value":"go"}]}"#;
@@ -220,7 +220,7 @@ async fn a_follow_up_beside_an_open_request() {
 
 /// B8: a paused run decides and expires, but starts nothing until it is resumed.
 #[tokio::test]
-async fn a_wait_that_ends_while_paused() {
+async fn b8_a_wait_that_ends_while_paused() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);

@@ -14,7 +14,7 @@ use super::{AGENT, MINUTE, completed_without, last_prompt, prompts_grow, step, w
 
 /// A10, E6: no result is made up while the conversation waits; then the model is told "pending, not confirmed", with run and request named; the request stays.
 #[tokio::test]
-async fn the_wait_ends_before_the_request() {
+async fn a10_e1_e6_the_wait_ends_before_the_request() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}"), call("b", "look", "{}")]);
@@ -48,7 +48,7 @@ async fn the_wait_ends_before_the_request() {
 
 /// Where both edges are one, only the expiry is written; likewise where the end of the wait denies.
 #[tokio::test]
-async fn equal_edges_write_only_the_expiry() {
+async fn e1_case_20_case_21_equal_edges_write_only_the_expiry() {
     for file in [AGENT.replace("\"1h\"", "\"1m\""), with("on_wait_expired = \"deny\"")] {
         let world = World::default();
         let run = world.start(agent("ops", &file)).await;
@@ -73,7 +73,7 @@ async fn equal_edges_write_only_the_expiry() {
 
 /// A question that nobody answered in time is pending like anything else; the late answer is told.
 #[tokio::test]
-async fn a_question_is_answered_late() {
+async fn e7_a_question_is_answered_late() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("q", "ask_user", r#"{"question":"Which one?","options":[{"value":"blue"}]}"#)]);
@@ -93,7 +93,7 @@ async fn a_question_is_answered_late() {
 
 /// E7: a decision that arrives while the model thinks is told after that reply's results, once.
 #[tokio::test]
-async fn a_decision_while_the_model_thinks() {
+async fn e7_a_decision_while_the_model_thinks() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
@@ -139,7 +139,7 @@ async fn a_message_supersedes_what_waits() {
 
 /// By default a message waits its turn behind the decision.
 #[tokio::test]
-async fn a_message_queues_behind_what_waits() {
+async fn d12_a_message_queues_behind_what_waits() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
@@ -152,7 +152,7 @@ async fn a_message_queues_behind_what_waits() {
 
 /// B10: the time that a model has for its reply is counted over all attempts and pauses.
 #[tokio::test]
-async fn a_model_that_does_not_reply_in_time_is_given_up() {
+async fn b10_a_model_that_does_not_reply_in_time_is_given_up() {
     let world = World::default();
     let file = with("reply_within = \"5s\"").replace("[\"scripted:x\"]", "[\"scripted:x\", \"scripted:y\"]");
     let run = world.start(agent("ops", &file)).await;
@@ -183,7 +183,7 @@ async fn a_completed_run_is_not_paused() {
 /// D7, D8: the sweep woke it because its wait was over, and the message was lost with the host. The
 /// next host knows that there are no messages, and wakes it at once; one that nobody woke stays alone.
 #[tokio::test]
-async fn a_waiting_run_whose_wake_was_lost_with_its_host_goes_on_at_once() {
+async fn d7_d8_a_waiting_run_whose_wake_was_lost_with_its_host_goes_on_at_once() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
@@ -201,7 +201,7 @@ async fn a_waiting_run_whose_wake_was_lost_with_its_host_goes_on_at_once() {
 /// C4, cases 2 and 20: an answer through the run's name that comes too late is told what became of the
 /// request, as through the request's own.
 #[tokio::test]
-async fn both_names_tell_the_late_the_same() {
+async fn c4_case_2_case_20_both_names_tell_the_late_the_same() {
     let world = World::default();
     let ann = World::user("ann");
     let run = world.start(agent("ops", &with("on_wait_expired = \"deny\""))).await;
