@@ -72,6 +72,7 @@ async fn a3_a11_e5_case_29_a_gated_call_between_two_reads() {
     let requests = world.pending(&run).await;
     assert_eq!(requests.len(), 1);
     assert_eq!((requests[0].kind, requests[0].tool.as_str()), (RequestKind::Approval, "deploy"));
+    let shown = requests[0].arguments.clone();
 
     // Another machine takes the answer and goes on.
     let other = world.other_host("elsewhere");
@@ -84,6 +85,7 @@ async fn a3_a11_e5_case_29_a_gated_call_between_two_reads() {
     let deploy: Vec<_> = calls.iter().filter(|call| call.tool.name == "deploy").collect();
     assert_eq!(deploy.len(), 1);
     assert_eq!(deploy[0].arguments, serde_json::json!({"env": "prod", "n": 1}));
+    assert_eq!(deploy[0].arguments, shown, "what the person saw");
     assert_eq!(deploy[0].execution_key, format!("{run}.2.1"));
     assert_eq!(world.tools.count("look"), 2);
     let asked = world.models.asked();
@@ -262,8 +264,8 @@ async fn d2_d4_a_cancelling_option_ends_the_run_at_once() {
     assert_eq!(step(&world, &run).await, StepReport::Idle);
 }
 
-/// E2, E11, case 22: at the edge it can be decided, after it it is expired, and the run goes on by
-/// itself.
+/// E1, E11, cases 20 and 22: at the edge it is offered, can be decided, and is left alone by the sweep;
+/// after it none of that holds. The run goes on by itself, and no approval is on record.
 #[tokio::test]
 async fn e1_e11_case_20_case_22_expiry_moves_the_run_on() {
     let world = World::default();
@@ -271,16 +273,25 @@ async fn e1_e11_case_20_case_22_expiry_moves_the_run_on() {
     world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
     step(&world, &run).await;
     let request = world.pending(&run).await.remove(0);
+    let other = start(&world).await;
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
+    step(&world, &other).await;
+    let in_time = world.pending(&other).await.remove(0);
     world.clock.set(request.windows.decide_by);
-    assert_eq!(world.engine.inbox(&World::user("ann"), None, 10).await.unwrap().items.len(), 1);
+    assert_eq!(world.engine.inbox(&World::user("ann"), None, 10).await.unwrap().items.len(), 2);
+    assert_eq!(world.engine.sweep().await.unwrap().due, 0);
+    world.engine.respond(&World::user("ann"), &in_time.id, &approve(&in_time), None).await.unwrap();
+    assert_eq!(step(&world, &other).await, StepReport::Finished);
     world.clock.advance(1);
     assert!(world.engine.inbox(&World::user("ann"), None, 10).await.unwrap().items.is_empty());
     let late = world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await;
     assert!(matches!(late, Err(Problem::Refused(dormouse_domain::decide::Refusal::Gone(RequestStatus::Expired)))));
     assert_eq!(world.engine.sweep().await.unwrap().woken, 1);
     assert_eq!(step(&world, &run).await, StepReport::Finished);
-    assert_eq!(world.tools.count("deploy"), 0);
-    assert!(world.models.asked()[1].contains("the request for approval expired"));
+    assert_eq!(world.tools.calls().into_iter().filter(|call| call.run == run).count(), 0);
+    assert!(world.models.asked().pop().unwrap().contains("Not run: the request for approval expired"));
+    let kinds = world.memory.kinds(&run);
+    assert!(kinds.contains(&"RequestExpired") && !kinds.contains(&"RequestDecided"), "{kinds:?}");
 }
 
 /// B4, case 36: after a crash the replay policy decides.

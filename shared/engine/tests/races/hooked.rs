@@ -21,6 +21,7 @@ pub(crate) type Hook = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Sen
 pub(crate) enum At {
     Load,
     Overview,
+    Row,
     Dispatch,
     FilesOfSecond,
     Suspend,
@@ -97,6 +98,7 @@ impl Store for Hooked {
         self.inner.item(run).await
     }
     async fn request(&self, id: &RequestId) -> Result<Option<Request>, StoreError> {
+        self.reach(At::Row).await;
         self.inner.request(id).await
     }
     async fn overview(&self, run: &RunId) -> Result<Option<(RunItem, Vec<Request>)>, StoreError> {

@@ -7,6 +7,7 @@
     reason = "a test says what is wrong by stopping"
 )]
 
+mod early;
 mod hooked;
 mod models;
 mod overtaken;

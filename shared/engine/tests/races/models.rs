@@ -14,7 +14,7 @@ use dormouse_engine::{
     Engine, Ports, Settings, StepReport,
     ports::{Models, Reply},
 };
-use dormouse_testkit::{World, call, say};
+use dormouse_testkit::{World, approve, call, say};
 
 use crate::{
     ann, folded,
@@ -128,12 +128,16 @@ async fn a_nonsense_usage_ends_the_run() {
     assert_eq!(engine.run_view(&ann(), &run).await.unwrap().item.status, Status::Failed);
 }
 
-/// Case 27: a wake message that arrives while a driver works, be it a second resume or a doubled
-/// message, does nothing and writes nothing; likewise one that arrives when all is done.
+/// Case 27: a run that was decided is resumed twice. The wake that arrives while the first is served does
+/// nothing and writes nothing; likewise one that arrives when all is done.
 #[tokio::test]
 async fn case_27_a_second_wake_while_the_first_is_served() {
     let world = Arc::new(World::default());
     let run = start(&world).await;
+    world.models.reply(vec![call("a", "deploy", "{}")]);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    let request = world.pending(&run).await.remove(0);
+    world.engine.respond(&ann(), &request.id, &approve(&request), None).await.unwrap();
     let (other, id) = (world.clone(), run.clone());
     world.models.before_reply(move || async move {
         let before = other.memory.kinds(&id);
@@ -144,5 +148,5 @@ async fn case_27_a_second_wake_while_the_first_is_served() {
     let kinds = world.memory.kinds(&run);
     let third = world.other_host("elsewhere").step(&run, world.deadline()).await.unwrap();
     assert_eq!((third, world.memory.kinds(&run)), (StepReport::Idle, kinds));
-    assert_eq!(world.models.asked().len(), 1);
+    assert_eq!((world.tools.count("deploy"), world.models.asked().len()), (1, 2));
 }

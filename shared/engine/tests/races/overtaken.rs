@@ -92,6 +92,36 @@ async fn b6_case_37_a_late_unknown_result_does_not_undo_a_decided_retry() {
     assert_eq!(world.tools.count("wipe"), 2, "{:?}", world.memory.kinds(&run));
 }
 
+/// Case 37: an attempt whose time was over comes back with a result while the attempt after it runs. It
+/// is not that one's result, and it is not written.
+#[tokio::test(start_paused = true)]
+async fn case_37_a_result_of_an_earlier_attempt_is_fenced() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    world.models.reply(vec![call("a", "edit", "{}")]);
+    world.tools.slow("edit", Duration::from_secs(10));
+    world.tools.on("edit", |call| {
+        let text = format!("of attempt {}", call.attempt);
+        CallResult::Returned { content: vec![Content::text(text)], is_error: false }
+    });
+    let (other, id) = (world.clone(), run.clone());
+    let old = tokio::spawn(async move { other.engine.step(&id, other.deadline()).await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.clock.advance(180_000 + TAKEOVER_MARGIN_MS);
+    world.tools.slow("edit", Duration::from_secs(30));
+    let (other, id) = (world.clone(), run.clone());
+    let new = tokio::spawn(async move {
+        let second = other.other_host("second");
+        second.step(&id, other.deadline()).await.unwrap()
+    });
+    assert_eq!(old.await.unwrap(), StepReport::TakenOver);
+    assert_eq!(world.tools.count("edit"), 2);
+    assert!(!world.memory.kinds(&run).contains(&"CallFinished"), "{:?}", world.memory.kinds(&run));
+    assert_eq!(new.await.unwrap(), StepReport::Finished);
+    let asked = world.models.asked().pop().unwrap();
+    assert!(asked.contains("of attempt 2") && !asked.contains("of attempt 1"), "{asked}");
+}
+
 /// A late result that answers an uncertain request makes the run go on; somebody must be told.
 #[tokio::test(start_paused = true)]
 async fn d8_a_late_result_that_frees_the_run_wakes_it() {

@@ -104,6 +104,36 @@ async fn e9_e10_a_repeat_after_a_told_refusal_asks_again() {
     assert_eq!((second.status, world.status(&run).await), (RequestStatus::Pending, Status::Waiting));
 }
 
+/// E9: a late refusal that reached the model as news was delivered by that; a repeat of the call is not
+/// handed it a second time, but asks a person anew. E10: likewise after an expiry.
+#[tokio::test]
+async fn e9_e10_a_repeat_after_the_news_asks_again() {
+    for expires in [false, true] {
+        let world = World::default();
+        let (run, request) = completed_without(&world, AGENT).await;
+        if expires {
+            world.clock.set(request.windows.expires_at());
+            assert_eq!(step(&world, &run).await, StepReport::Suspended);
+            let content = vec![dormouse_domain::message::Content::text("and?")];
+            world.engine.add_message(&World::user("ann"), &run, content, None).await.unwrap();
+        } else {
+            world.engine.respond(&World::user("ann"), &request.id, &answer(DecisionKind::Deny), None).await.unwrap();
+        }
+        world.models.reply(vec![call("b", "deploy", r#"{"env":"prod"}"#)]);
+        assert_eq!(step(&world, &run).await, StepReport::Suspended);
+        assert_eq!(last_prompt(&world).matches("News of request").count(), 1);
+        let again = world.pending(&run).await;
+        assert_eq!(again.len(), 1, "expired: {expires}");
+        assert_ne!(again[0].id, request.id);
+        let repeats = Repeats { while_pending: 0, after_refusal: 1 };
+        assert_eq!((again[0].repeats, world.view(&run).await.item.repeats), (repeats, repeats));
+        world.engine.respond(&World::user("ann"), &again[0].id, &approve(&again[0]), None).await.unwrap();
+        assert_eq!(step(&world, &run).await, StepReport::Finished);
+        assert_eq!(last_prompt(&world).matches("News of request").count(), 1, "told once");
+        assert_eq!(world.tools.count("deploy"), 1);
+    }
+}
+
 /// E8: an idempotent tool whose agent file says so gives a recorded result again without running.
 #[tokio::test]
 async fn e8_a_recorded_result_is_used_again() {
