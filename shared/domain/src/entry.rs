@@ -404,10 +404,18 @@ mod tests {
         }
     }
 
+    /// Case 55: what is stored is data. A kind that is none of ours is refused, whatever it names; a type
+    /// that a result names is text in that result.
     #[test]
-    fn an_unknown_kind_is_an_error() {
+    fn case_55_stored_things_are_plain_data() {
+        assert!(Fact::decode("os.system", "{\"args\":[\"rm\"]}").is_err());
         assert!(Fact::decode("RunTeleported", "{}").is_err());
         assert!(Fact::decode("DriverStarted", "{}").is_err());
         assert!(Fact::decode("DriverStarted", "{\"until\":1}},{").is_err());
+        let text = r#"{"lc":2,"type":"constructor","id":["os","system"],"kwargs":{"command":"rm"}}"#;
+        let result = CallResult::Returned { content: vec![Content::text(text)], is_error: false };
+        let fact = Fact::CallFinished { call: CallKey::new(3, 1), attempt: 1, result };
+        let (kind, body) = fact.encode().unwrap();
+        assert_eq!(Fact::decode(kind, &body).unwrap(), fact);
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     /// Cases 46 and 48: ids that are empty, taken, too long or illegal somewhere are mapped; all
     /// others stay the model's own, so that they are sent back as they came.
     #[test]
-    fn wire_ids() {
+    fn case_46_case_48_wire_ids() {
         let taken: BTreeSet<String> = ["used", "call_3_0"].map(str::to_owned).into();
         let key = CallKey::new(3, 0);
         let longest = "a".repeat(64);

@@ -8,11 +8,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use dormouse_domain::{
     CallKey, Definition, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, RequestKey, Run, RunId,
     agent_file,
-    entry::{CallResult, DriverStop, FinalStatus, Opened, Outcome},
+    decide::Decision,
+    entry::{CallResult, Dispatched, DriverStop, FinalStatus, Opened, Outcome},
     item::{Claim, RunItem, TAKEOVER_MARGIN_MS, claim, postponed, standing, wake_at},
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
     next,
-    plan::Plan,
+    plan::{self, Plan},
     request::{DecisionKind, RequestKind},
     retry::{self, Failure, FailureClass},
     run::{CallState, Status},
@@ -216,6 +217,43 @@ fn facts_of_drivers_are_the_holders() {
     assert!(story.refuses("e", crashed()) && story.refuses("~", crashed()) && !story.refuses("d", crashed()));
     assert!(story.refuses("e", ended(FinalStatus::Failed)) && !story.refuses("~", ended(FinalStatus::Cancelled)));
     assert!(story.refuses("~", Fact::Reopened {}) && story.refuses("d", Fact::Reopened {}));
+}
+
+/// Case 16: what a person refused, let run out or replaced by a message has no way left to run: neither a
+/// dispatch nor a result is taken for it, no change of mode and no second decision brings it back.
+#[test]
+fn case_16_a_rejected_call_is_never_run() {
+    let deny = Decision::Deny { reason: None };
+    for how in ["denied", "expired", "superseded", "cancelled"] {
+        let mut story = Story::new("go");
+        story.start("d").reply("d", vec![Plan::Ask { reason: "x".into() }]);
+        let call = CallKey::new(story.run.len - 1, 0);
+        let windows = Windows { wait_until: Millis(u64::MAX - 1), decide_by: Millis(u64::MAX - 1) };
+        let (kind, decisions) = (RequestKind::Approval, DecisionKind::offered(RequestKind::Approval));
+        let opened = Opened { call, kind, windows, decisions };
+        story.put("d", Fact::Suspended { requests: vec![opened], until: None });
+        let request = RequestKey::new(story.run.len - 1, 0);
+        let decided = |decision| Fact::RequestDecided { request, decision, by: me(), digest: None };
+        match how {
+            "denied" => story.put("~", decided(deny.clone())).start("e"),
+            "expired" => story.start("e").put("e", Fact::RequestExpired { requests: vec![request] }),
+            "superseded" => {
+                let content = vec![Content::text("no")];
+                story.put("~", Fact::MessageAdded { by: me(), content, supersedes: true }).start("e")
+            }
+            _ => story.start("e").put("~", Fact::CancelRequested { by: me(), reason: None }),
+        };
+        assert!(matches!(story.run.turns[0].calls[0].state, CallState::Done(_)), "{how}");
+        assert!(story.refuses("~", decided(Decision::Approve)), "{how}");
+        assert_eq!(plan::replan(&story.run, Mode::Yolo), [], "{how}");
+        assert!(!matches!(story.next(), Next::Dispatch(_)), "{how}");
+        for attempt in [0, 1, 2] {
+            let calls = vec![Dispatched { call, attempt }];
+            assert!(story.refuses("e", Fact::CallDispatched { calls }), "{how}, attempt {attempt}");
+            let result = CallResult::Returned { content: vec![], is_error: false };
+            assert!(story.refuses("e", Fact::CallFinished { call, attempt, result }), "{how}, attempt {attempt}");
+        }
+    }
 }
 
 /// A run ends once; one that completed can still fail, by what it has left to run.

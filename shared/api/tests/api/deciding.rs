@@ -37,17 +37,22 @@ async fn e2_case_2_two_clients_at_once_one_stands() {
     assert_eq!(statuses, [200, 409]);
 }
 
+/// F4: an answer is checked against the stored request; only one that is taken sends the message that
+/// resumes the run.
 #[tokio::test]
-async fn what_was_seen_must_be_what_is_stored() {
+async fn f4_what_was_seen_must_be_what_is_stored() {
     let app = App::new();
     let (_, request) = app.waiting("ann").await;
     let url = respond_url(&request);
+    app.world.queue.take();
     let missing = app.post("ann", &url, json!({ "decision": "approve" })).await;
     assert!(missing.expect_problem(400, "invalid-answer")["detail"].as_str().unwrap().contains("digest"));
     let other = json!({ "decision": "approve", "digest": format!("sha256:{}", "0".repeat(64)) });
     app.post("ann", &url, other).await.expect_problem(409, "digest-mismatch");
     app.post("ann", &url, json!({ "decision": "approve", "digest": "x" })).await.expect_problem(409, "digest-mismatch");
+    assert_eq!(app.world.queue.take().len(), 0);
     app.post("ann", &url, approval(&request)).await.expect(200);
+    assert_eq!(app.world.queue.take().len(), 1);
 }
 
 #[tokio::test]
@@ -137,7 +142,8 @@ async fn an_answer_alone_is_for_the_one_waiting_question() {
     assert!(several["detail"].as_str().unwrap().contains("2 requests wait"));
 }
 
-/// Case 20: at the exact edge list and decision agree; after it nothing is offered and nothing taken.
+/// C4, E1, E11, case 20: at the exact edge list, view and sweep agree that it is open; after it nothing is
+/// offered and nothing taken, and the journal tells of an expiry and of no approval.
 #[tokio::test]
 async fn c4_e1_e11_case_20_after_its_time_a_request_is_gone_and_says_so() {
     let app = App::new();
@@ -146,7 +152,9 @@ async fn c4_e1_e11_case_20_after_its_time_a_request_is_gone_and_says_so() {
     app.world.clock.advance(24 * 3_600_000);
     assert_eq!(app.get("ann", &url).await.expect(200)["status"], "pending");
     assert_eq!(app.get("ann", "/v1/requests").await.expect(200)["items"].as_array().unwrap().len(), 1);
+    assert_eq!(dormouse_api::sweep(&app.world.engine).await.unwrap().due, 0);
     app.world.clock.advance(1);
+    assert_eq!(dormouse_api::sweep(&app.world.engine).await.unwrap().woken, 1);
     let shown = app.get("ann", &url).await.expect(200);
     assert_eq!((&shown["status"], &shown["decisions"]), (&json!("expired"), &json!([])));
     assert_eq!(app.get("ann", "/v1/requests").await.expect(200)["items"], json!([]));
@@ -157,6 +165,24 @@ async fn c4_e1_e11_case_20_after_its_time_a_request_is_gone_and_says_so() {
     let gone = app.post("ann", &respond_url(&request), approval(&request)).await.expect_problem(410, "expired");
     assert_eq!(gone["request_status"], "expired");
     assert_eq!(app.world.tools.count("deploy"), 0);
+    let journal = app.get("ann", &format!("/v1/runs/{run}/journal")).await.text;
+    assert!(journal.contains("RequestExpired") && !journal.contains("RequestDecided"), "{journal}");
+}
+
+/// Case 17: whoever only looks, be it at the address that takes the answer, decides nothing.
+#[tokio::test]
+async fn case_17_looking_decides_nothing() {
+    let app = App::new();
+    let (run, request) = app.waiting("ann").await;
+    let digest = request["digest"].as_str().unwrap();
+    for url in [respond_url(&request), format!("/v1/runs/{run}/respond")] {
+        for method in [Method::GET, Method::HEAD, Method::OPTIONS] {
+            let url = format!("{url}?decision=approve&digest={digest}");
+            let answer = app.send(event("ann", method.clone(), &url, &approval(&request).to_string())).await;
+            assert_eq!(answer.status, 405, "{method} {url}");
+        }
+    }
+    assert_eq!(app.get("ann", &format!("/v1/runs/{run}")).await.expect(200)["requests"], json!([request]));
 }
 
 /// Case 19: a decision for a run that no longer listens is never a 200.

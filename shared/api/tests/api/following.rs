@@ -6,10 +6,36 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::app::{App, event, with_header};
+use crate::app::{App, approval, event, respond_url, with_header};
 
 fn indexes(page: &Value) -> Vec<u64> {
     page["items"].as_array().unwrap().iter().map(|item| item["index"].as_u64().unwrap()).collect()
+}
+
+/// A17, D11: a client that polls whenever it likes, each time from the cursor that it has, gets every
+/// event of the run's life once, in order.
+#[tokio::test(start_paused = true)]
+async fn a17_d11_who_comes_back_misses_and_repeats_nothing() {
+    let app = App::new();
+    let (mut events, mut cursor) = (Vec::new(), String::new());
+    let mut poll = async |run: &str| {
+        let page = app.get("ann", &format!("/v1/runs/{run}/events?wait_s=0{cursor}")).await.expect(200);
+        cursor = format!("&after={}", page["next_cursor"].as_str().unwrap());
+        events.extend(page["items"].as_array().unwrap().clone());
+    };
+    let (run, request) = app.waiting("ann").await;
+    poll(&run).await;
+    app.post("ann", &respond_url(&request), approval(&request)).await.expect(200);
+    poll(&run).await;
+    poll(&run).await;
+    app.step(&run).await;
+    poll(&run).await;
+    let kinds: Vec<_> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    let id: dormouse_domain::RunId = run.parse().unwrap();
+    assert_eq!(kinds, app.world.memory.kinds(&id));
+    for told in ["Suspended", "RequestDecided", "DriverStarted", "RunFinished"] {
+        assert!(kinds.contains(&told), "{told}: {kinds:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

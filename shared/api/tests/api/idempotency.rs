@@ -62,6 +62,43 @@ async fn c4_case_25_a_repeated_decision_is_told_the_same_and_wakes_again() {
     assert_eq!(app.world.tools.count("deploy"), 2);
 }
 
+/// Case 25: the decision landed, its reply was lost, and the run was not woken. Sent again under its key
+/// it is 200, with the decision that stands, and the wake is sent.
+#[tokio::test]
+async fn case_25_a_decision_whose_reply_was_lost_is_told_and_wakes() {
+    for by_run in [false, true] {
+        let app = App::new();
+        let (run, request) = app.waiting("ann").await;
+        let url = if by_run { format!("/v1/runs/{run}/respond") } else { respond_url(&request) };
+        let body = approval(&request).to_string();
+        app.world.queue.take();
+        app.world.store.inject(&[Fault::LostAfter]);
+        let lost = send(&app, "ann", &url, &body, "k").await.expect_problem(503, "unavailable");
+        assert_eq!((&lost["outcome"], app.world.queue.take().len()), (&json!("unknown"), 0));
+        let again = send(&app, "ann", &url, &body, "k").await.expect(200);
+        assert_eq!((&again["status"], &again["decision"]["decision"]), (&json!("decided"), &json!("approve")));
+        assert_eq!(app.world.queue.take().len(), 1, "by run: {by_run}");
+        app.step(&run).await;
+        assert_eq!(app.world.tools.count("deploy"), 1);
+    }
+}
+
+/// Case 42: a receipt is gone, for TTL deletes by a clock of its own. What stands is the row's matter: the
+/// decision is named, and nothing is decided or run anew.
+#[tokio::test]
+async fn case_42_a_decision_whose_receipt_is_gone_stands() {
+    let app = App::new();
+    let (run, request) = app.waiting("ann").await;
+    let (url, body) = (respond_url(&request), approval(&request).to_string());
+    let first = send(&app, "ann", &url, &body, "k").await.expect(200);
+    app.step(&run).await;
+    app.world.clock.advance(24 * 3_600_000 + 1_000);
+    app.world.queue.take();
+    let again = send(&app, "ann", &url, &body, "k").await.expect_problem(409, "already-decided");
+    assert_eq!(again["decision"], first["decision"]);
+    assert_eq!((app.world.queue.take().len(), app.world.tools.count("deploy")), (0, 1));
+}
+
 /// B13: a write whose reply was lost is neither landed nor failed; the key finds out.
 #[tokio::test]
 async fn b13_a_lost_reply_says_unknown_and_the_key_settles_it() {

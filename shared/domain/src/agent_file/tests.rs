@@ -1,0 +1,126 @@
+use super::*;
+
+const TIMEOUT: u64 = 150_000;
+
+#[test]
+fn only_models_is_required() {
+    let agent = parse("models = [\"anthropic:claude-sonnet-4-5\"]", "ops", TIMEOUT).unwrap();
+    assert_eq!((agent.name.as_str(), agent.mode, agent.max_mode), ("ops", Mode::Normal, Mode::Yolo));
+    assert_eq!((agent.wait_ms, agent.decide_within_ms), (DAY_MS, DAY_MS));
+    assert_eq!((agent.limits.turns, agent.limits.tokens, agent.limits.wall_ms), (40, 400_000, 21_600_000));
+    assert!(agent.digest().is_ok());
+}
+
+#[test]
+fn a_full_tool() {
+    let text = r#"
+        models = ["openai:gpt-5"]
+        [[tools]]
+        name = "deploy"
+        description = "Deploy a service."
+        kind = "execute"
+        permission = "ask"
+        timeout = "30s"
+        input_schema = { type = "object", properties = { env = { type = "string" } }, required = ["env"] }
+        http = { url = "https://tools.example.com/deploy" }
+        [[tools]]
+        builtin = "workspace.edit"
+    "#;
+    let agent = parse(text, "ops", TIMEOUT).unwrap();
+    assert_eq!(agent.tools[0].replay, Replay::Manual);
+    assert_eq!(agent.tools[0].input_schema["required"][0], "env");
+    assert_eq!((agent.tools[1].name.as_str(), agent.tools[1].replay), ("edit_file", Replay::Safe));
+}
+
+/// B1: every tool has a replay policy, `manual` unless its file says another; there are no further ones.
+#[test]
+fn b1_every_tool_has_a_replay_policy() {
+    let file =
+        |more: &str| format!("models = [\"a:b\"]\n[[tools]]\nname = \"t\"\n{more}\nhttp = {{ url = \"http://x\" }}");
+    for (more, expected) in [
+        ("", Replay::Manual),
+        ("replay = \"manual\"", Replay::Manual),
+        ("replay = \"safe\"", Replay::Safe),
+        ("replay = \"idempotent\"", Replay::Idempotent),
+        // What a tool does says nothing of whether it may be repeated.
+        ("kind = \"read\"\npermission = \"allow\"", Replay::Manual),
+    ] {
+        assert_eq!(parse(&file(more), "ops", TIMEOUT).unwrap().tools[0].replay, expected, "{more}");
+    }
+    for more in ["replay = \"always\"", "replay = \"\"", "replay = true"] {
+        let faults = parse(&file(more), "ops", TIMEOUT).unwrap_err();
+        assert_eq!(faults.iter().map(|fault| fault.place.as_str()).collect::<Vec<_>>(), ["tools[0].replay"], "{more}");
+    }
+}
+
+#[test]
+fn all_faults_at_once_with_their_place() {
+    let text = r#"
+        models = ["gpt"]
+        mode = "yolo"
+        max_mode = "normal"
+        wiat = "24h"
+        decide_within = "5 minutes"
+        wait = "2d"
+        reply_within = "0s"
+        [limits]
+        turns = 0
+        [[policy.deny]]
+        tool = "x"
+        [[tools]]
+        name = "a b"
+        kind = "destroy"
+        timeout = "10h"
+        reuse_result = true
+        http = { url = "ftp://x" }
+        input_schema = { type = "array" }
+        [[tools]]
+        builtin = "workspace.reed"
+    "#;
+    let faults = parse(text, "ops", TIMEOUT).unwrap_err();
+    let places: Vec<_> = faults.iter().map(|fault| fault.place.as_str()).collect();
+    for place in [
+        "wiat",
+        "policy",
+        "models[0]",
+        "mode",
+        "decide_within",
+        "wait",
+        "reply_within",
+        "limits.turns",
+        "tools[0].name",
+        "tools[0].kind",
+        "tools[0].timeout",
+        "tools[0].reuse_result",
+        "tools[0].http.url",
+        "tools[0].input_schema",
+        "tools[1].builtin",
+    ] {
+        assert!(places.contains(&place), "{place} missing in {faults:#?}");
+    }
+}
+
+#[test]
+fn a_syntax_error_has_its_line() {
+    let faults = parse("models = [\"a:b\"]\nmode = \n", "ops", TIMEOUT).unwrap_err();
+    assert_eq!(faults[0].place, "line 2");
+}
+
+#[test]
+fn durations() {
+    for (text, expected) in [
+        ("30s", Some(30_000)),
+        ("500ms", Some(500)),
+        ("15m", Some(900_000)),
+        ("2d", Some(2 * DAY_MS)),
+        ("", None),
+        ("5", None),
+        ("s", None),
+        ("-1s", None),
+        ("1.5h", None),
+        ("1h30m", None),
+        ("99999999999999999999d", None),
+    ] {
+        assert_eq!(duration_ms(text), expected, "{text}");
+    }
+}
