@@ -5,6 +5,7 @@
 mod layers;
 mod model;
 mod mutants;
+mod promises;
 mod replay;
 mod simulate;
 mod tidy;
@@ -19,7 +20,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
 verbs:
   verify   everything that CI checks: format, tidy, lints, dependencies, docs, tests,
            the whole model, 20,000 seeds
-  tidy     the rules that no other tool knows: layers, sizes, leftovers, links
+  tidy     the rules that no other tool knows: layers, sizes, leftovers, links, and a test for each
+           promise
   mutants [WORD]
            plants bugs in a copy of the code (those with WORD in their name), one after the other, and
            shows that the tests that are there for it catch each

@@ -28,6 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             Some(_) | None => {}
         }
     }
+    faults.extend(crate::promises::faults(root, &files)?);
     if faults.is_empty() {
         eprintln!("tidy: {} files", files.len());
         return Ok(());

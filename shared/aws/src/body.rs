@@ -230,8 +230,9 @@ mod tests {
         assert!(matches!(decode(&item, BODY), Err(StoreError::Corrupt(_))));
     }
 
+    /// A18: what is stored says in which format it is, and one that is not known is not guessed at.
     #[test]
-    fn a_newer_format_is_corrupt() {
+    fn a18_a_newer_format_is_corrupt() {
         let mut items = split(key("P", "J#0000000000"), "x", "{}".to_owned()).unwrap();
         items[0].insert(VERSION.to_owned(), n(FORMAT + 1));
         let Seen::All(wholes) = gather(items).unwrap() else { panic!("parts are missing") };

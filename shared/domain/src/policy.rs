@@ -89,7 +89,7 @@ mod tests {
 
     /// C1 and A7: every mode, kind and permission.
     #[test]
-    fn c1_verdict_table() {
+    fn a7_c1_verdict_table() {
         use Mode::{AutoEdit, Normal, Plan, Yolo};
         use Permission as P;
         use ToolKind::{Edit, Execute, Read};

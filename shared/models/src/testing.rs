@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    fmt::Debug,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -18,6 +19,40 @@ use dormouse_domain::{
 };
 use proptest::prelude::*;
 use serde_json::json;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::Field,
+    span::{Attributes, Id, Record},
+};
+
+/// What is logged on this thread while `work` is done, a line an event.
+pub(crate) fn logged<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let done = tracing::subscriber::with_default(Log(Arc::clone(&lines)), work);
+    let lines = lines.lock().unwrap().clone();
+    (done, lines)
+}
+
+/// A log for a test to read.
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Vec::new();
+        event.record(&mut |field: &Field, value: &dyn Debug| line.push(format!("{field}: {value:?}")));
+        self.0.lock().unwrap().push(line.join(", "));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
 
 pub(crate) fn model(name: &str) -> ModelRef {
     name.parse().unwrap()

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{build::body, parse::reply};
-use crate::testing::{Talk, Turn, any_talk, call, image, model, text};
+use crate::testing::{Talk, Turn, any_talk, call, image, logged, model, text};
 
 const OWN: &str = "anthropic:one";
 const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -188,6 +188,19 @@ fn case_52_reasoning_of_other_models_is_left_out() {
     let users = request["messages"][0]["content"].as_array().unwrap();
     assert_eq!(users.iter().map(|block| block["text"].as_str().unwrap()).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
+}
+
+/// B11: what is left out of other models' replies is said in the log: whose it was, and how much.
+#[test]
+fn b11_case_52_what_is_left_out_is_said() {
+    let thought = ReplyBlock::Reasoning { raw: r#"{"type":"thinking"}"#.to_owned() };
+    let turns = |from: &str| vec![Turn::new("x", from, vec![thought.clone(), text("said"), thought.clone()])];
+    let (_, said) = logged(|| request(&Talk::new("", &[], turns("openai:one"))));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("left out") && said[0].contains("openai:one") && said[0].contains("blocks: 2"),
+        "{said:?}"
+    );
 }
 
 #[test]

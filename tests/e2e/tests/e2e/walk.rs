@@ -27,7 +27,7 @@ async fn post(process: &Process, (path, body): &(String, String), names: &[(&str
 }
 
 #[tokio::test]
-async fn the_walk_of_the_readme() {
+async fn f6_the_walk_of_the_readme() {
     let posts = posts();
     let [start, answer, approve] = posts.as_slice() else { panic!("not the walk that this test knows: {posts:?}") };
     let (agents, data) = (Agents::that_come_along(), tempfile::tempdir().unwrap());
