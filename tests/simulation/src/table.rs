@@ -118,10 +118,10 @@ impl Table {
     }
 
     /// An answer without what is being applied.
-    fn torn(&self, answer: Vec<u8>) -> Vec<u8> {
+    fn torn(&self, body: &[u8], answer: Vec<u8>) -> Vec<u8> {
         let Ok(whole) = serde_json::from_slice::<Value>(&answer) else { return answer };
         let mut seen = whole.clone();
-        locked(&self.torn).without(&mut seen);
+        locked(&self.torn).without(&serde_json::from_slice(body).unwrap_or_default(), &mut seen);
         if seen == whole {
             return answer;
         }
@@ -177,7 +177,7 @@ impl Service for Table {
                 self.enter(operation, body, tear_ms);
                 (200, answer)
             }
-            Ok(answer) if torn && reads => (200, self.torn(answer)),
+            Ok(answer) if torn && reads => (200, self.torn(body, answer)),
             Ok(answer) => (200, answer),
             Err(error) => (error.status_code(), error.to_json().into_bytes()),
         }

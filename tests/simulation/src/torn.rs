@@ -1,7 +1,7 @@
 //! Transactions that are being applied: a query is only read-committed against them, so it can see one of
 //! their items without another. What has been seen once stays; a write that meets them is in conflict.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Partition and sort key.
 pub(crate) type Key = (String, String);
@@ -47,11 +47,13 @@ impl Torn {
         actions.filter_map(Value::as_object).any(|action| action.values().any(|one| is_unapplied(named(one))))
     }
 
-    /// What a read answers that does not see them.
-    pub(crate) fn without(&self, answer: &mut Value) {
+    /// What a read answers that does not see them. A read of one item is known by its `request`: the
+    /// answer need not hold the key.
+    pub(crate) fn without(&self, request: &Value, answer: &mut Value) {
+        let read = key(&request["Key"]);
         for item in &self.0 {
-            if answer.get("Item").and_then(key).as_ref() == Some(&item.key) {
-                *answer = item.before.as_ref().map_or_else(|| json!({}), |before| json!({ "Item": before }));
+            if read.as_ref() == Some(&item.key) {
+                *answer = before(item.before.as_ref(), &answer["Item"]);
             }
             let Some(items) = answer.get_mut("Items").and_then(Value::as_array_mut) else { continue };
             let Some(place) = items.iter().position(|seen| key(seen).as_ref() == Some(&item.key)) else { continue };
@@ -61,4 +63,11 @@ impl Torn {
             }
         }
     }
+}
+
+/// The answer with the older form of an item, with the attributes that were asked for: those of `asked`.
+fn before(item: Option<&Value>, asked: &Value) -> Value {
+    let Some(item) = item.and_then(Value::as_object) else { return json!({}) };
+    let item: Map<_, _> = item.clone().into_iter().filter(|(name, _)| asked.get(name).is_some()).collect();
+    json!({ "Item": item })
 }
