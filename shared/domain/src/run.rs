@@ -209,7 +209,7 @@ pub enum Ending {
     },
     /// A person sent a message instead of deciding.
     Superseded,
-    /// The run was cancelled first.
+    /// The run ended first.
     Cancelled,
 }
 

@@ -118,10 +118,7 @@ fn result<'a>(run: &'a Run, call: &'a Call) -> UserBlock<'a> {
     let (content, is_error) = match &call.state {
         // Whatever became of it later, this is what the model was told here, and is told again.
         _ if call.moved_on.is_some() => (vec![text(pending(run, call.moved_on))], true),
-        CallState::Done(Ending::Joined { request }) => {
-            let line = format!("{} You asked for the same before: do not ask again.", pending(run, Some(*request)));
-            (vec![text(line)], true)
-        }
+        CallState::Done(Ending::Joined { request }) => (vec![text(joined(run, *request))], true),
         CallState::Done(ending) => ending_content(ending),
         // `next` asks no model while a call is open, so nobody reads this; it names the truth anyway.
         CallState::Ready
@@ -148,6 +145,17 @@ fn pending(run: &Run, request: Option<RequestKey>) -> String {
     let request = request.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
     format!(
         "Pending, not confirmed: {what} (run {}, request {request}). Go on without it; you will be told if that changes.",
+        run.id
+    )
+}
+
+/// What a model reads of a call that joined an earlier one. That one may wait, have been approved, or have
+/// run without anybody knowing what it did: this holds for all of them, and so at any later time too.
+fn joined(run: &Run, request: RequestKey) -> String {
+    let request = RequestId { run: run.id.clone(), key: request };
+    format!(
+        "Pending, not confirmed: you made this call before, and what becomes of it is not known yet (run {}, request \
+         {request}); this one adds nothing to it. Do not ask again. Go on without it; you will be told if that changes.",
         run.id
     )
 }
@@ -204,7 +212,9 @@ fn ending_content(ending: &Ending) -> (Vec<Cow<'_, Content>>, bool) {
         Ending::GaveUp { why } => format!("Outcome unknown after the last attempt: {why}."),
         Ending::Joined { .. } => "Pending, not confirmed: the same call waits already.".to_owned(),
         Ending::Superseded => "Not run: the person sent a message instead of deciding.".to_owned(),
-        Ending::Cancelled => "Not run: the run was cancelled.".to_owned(),
+        // The model of a cancelled run is not asked again: one that reads this belongs to a run that ended
+        // in another way, and went on.
+        Ending::Cancelled => "Not run: the run ended before anybody decided.".to_owned(),
     };
     (vec![text(line)], true)
 }

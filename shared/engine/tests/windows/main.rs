@@ -10,6 +10,7 @@
 
 mod again;
 mod ended;
+mod told;
 mod waiting;
 
 use dormouse_domain::{RunId, request::Request, run::Status};
