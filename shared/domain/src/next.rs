@@ -167,8 +167,9 @@ fn fail(run: &Run, why: String) -> Next {
     Next::Finish(Outcome { status: FinalStatus::Failed, why, by: None, unknown_calls: unknown_calls(run) })
 }
 
-/// The ceiling that is reached, in words, if one is.
-fn exhausted(run: &Run, now: Millis) -> Option<String> {
+/// The ceiling that is reached, in words, if one is: then no model is asked again.
+#[must_use]
+pub fn exhausted(run: &Run, now: Millis) -> Option<String> {
     let limits = &run.definition.limits;
     let turns = u32::try_from(run.turns.len()).unwrap_or(u32::MAX);
     if turns >= limits.turns {

@@ -1,8 +1,8 @@
 //! What an owner does to a run from outside: speak, pause, resume, cancel, change the mode.
 
 use dormouse_domain::{
-    Fact, Mode, Principal, Run, RunId, agent::OnMessage, decide::MAX_TEXT_BYTES, entry::FinalStatus, message::Content,
-    plan, run::Status,
+    Fact, Millis, Mode, Principal, Run, RunId, agent::OnMessage, decide::MAX_TEXT_BYTES, entry::FinalStatus,
+    message::Content, next::exhausted, plan, run::Status,
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Changed {
 impl Engine {
     /// Adds a message. A run that works reads it with its next model call; one that waits, after
     /// what it waits for, or, where the agent file says so, instead of it; one that ended goes on
-    /// with it, unless it was cancelled (D12).
+    /// with it, unless it was cancelled or has reached a ceiling (D12).
     ///
     /// # Errors
     /// [`Problem`].
@@ -36,9 +36,13 @@ impl Engine {
         if content.iter().all(Content::is_blank) {
             return Err(Problem::Invalid("the message is empty".to_owned()));
         }
-        self.change(by, run_id, key, "the agent reads the message with its next model call", |run| {
+        self.change(by, run_id, key, "the agent reads the message with its next model call", |run, now| {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run was cancelled, which is final; start a new one".to_owned()));
+            }
+            // Nobody would read it: the run would only fail, and close what can still be decided.
+            if let (Some(_), Some(why)) = (&run.outcome, exhausted(run, now)) {
+                return Err(Problem::WrongState(format!("the run is over, and {why}; start a new one")));
             }
             let supersedes =
                 run.definition.on_message == OnMessage::Supersede && run.driver.is_none() && run.waits_for_person();
@@ -57,7 +61,7 @@ impl Engine {
         run_id: &RunId,
         key: Option<&IdempotencyKey>,
     ) -> Result<Changed, Problem> {
-        self.change(by, run_id, key, "nothing new starts; calls that run settle and keep their results", |run| {
+        self.change(by, run_id, key, "nothing new starts; calls that run settle and keep their results", |run, _| {
             unfinished(run)?;
             if run.paused {
                 return Err(Problem::WrongState("the run is paused already".to_owned()));
@@ -77,7 +81,7 @@ impl Engine {
         run_id: &RunId,
         key: Option<&IdempotencyKey>,
     ) -> Result<Changed, Problem> {
-        self.change(by, run_id, key, "the run goes on where it was", |run| {
+        self.change(by, run_id, key, "the run goes on where it was", |run, _| {
             unfinished(run)?;
             if !run.paused {
                 return Err(Problem::WrongState("the run is not paused".to_owned()));
@@ -102,7 +106,7 @@ impl Engine {
             return Err(Problem::Invalid(format!("the reason is too long; at most {MAX_TEXT_BYTES} bytes are taken")));
         }
         let note = "nothing new starts, what waits is closed, calls that run settle; what was done is not undone";
-        self.change(by, run_id, key, note, |run| {
+        self.change(by, run_id, key, note, |run, _| {
             unfinished(run)?;
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run is being cancelled already".to_owned()));
@@ -124,7 +128,7 @@ impl Engine {
         mode: Mode,
         key: Option<&IdempotencyKey>,
     ) -> Result<Changed, Problem> {
-        self.change(by, run_id, key, "the mode holds from the next call on; open requests stay open", |run| {
+        self.change(by, run_id, key, "the mode holds from the next call on; open requests stay open", |run, _| {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run was cancelled".to_owned()));
             }
@@ -143,15 +147,15 @@ impl Engine {
         run_id: &RunId,
         key: Option<&IdempotencyKey>,
         note: &str,
-        fact: impl Fn(&Run) -> Result<Fact, Problem> + Send + Sync,
+        fact: impl Fn(&Run, Millis) -> Result<Fact, Problem> + Send + Sync,
     ) -> Result<Changed, Problem> {
-        self.amend(by, key, run_id, None, |run, _, _| {
+        self.amend(by, key, run_id, None, |run, _, now| {
             if run.owner != *by {
                 return Err(Problem::NotFound("run"));
             }
             let (run_id, note) = (run.id.clone(), note.to_owned());
             Ok(Amendment {
-                facts: vec![fact(run)?],
+                facts: vec![fact(run, now)?],
                 decided: Vec::new(),
                 answer: Box::new(move |status| Changed { run_id, status, note }),
             })

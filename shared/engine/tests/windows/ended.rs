@@ -158,6 +158,22 @@ async fn a_late_decision_at_the_ceiling() {
     assert_eq!((world.tools.count("deploy"), world.status(&run).await), (1, Status::Completed));
 }
 
+/// A message to a run that is at its ceiling would be read by nobody, make a failure of a good end, and
+/// close what can still be decided.
+#[tokio::test]
+async fn a_message_at_the_ceiling_is_not_taken() {
+    let world = World::default();
+    let (run, request) = completed_without(&world, &format!("{AGENT}\n[limits]\nturns = 2")).await;
+    let said = vec![Content::text("and now?")];
+    let refused = world.engine.add_message(&World::user("ann"), &run, said, None).await;
+    assert!(matches!(&refused, Err(Problem::WrongState(why)) if why.contains("2 turns")), "{refused:?}");
+    assert_eq!(step(&world, &run).await, StepReport::Idle);
+    assert_eq!(world.status(&run).await, Status::Completed);
+    world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    assert_eq!(world.tools.count("deploy"), 1);
+}
+
 /// Decisions on a cancelled run: what the conversation went on without is closed as well.
 #[tokio::test]
 async fn a_cancelled_run_takes_no_decision() {
