@@ -56,7 +56,8 @@ fn decode(whole: &Whole, expected: u32) -> Result<Entry, StoreError> {
 
 /// The first index, counted from `from`, at which no entry stands although a later one exists.
 fn hole(wholes: &[Whole], from: u32) -> Result<Option<u32>, StoreError> {
-    for (expected, whole) in (from..).zip(wholes) {
+    // The entries first: where there are none, no index follows the last that there can be.
+    for (whole, expected) in wholes.iter().zip(from..) {
         let index = keys::entry_index(text(&whole.head, SK)?).ok_or_else(|| corrupt(&whole.head, "not an entry"))?;
         if index != expected {
             return Ok(Some(expected));
@@ -76,7 +77,7 @@ pub(crate) async fn load(table: &Table, run: &RunId, from: u32, to: Option<u32>)
         let items = table.range(&keys::run_pk(run), keys::entry_range(from, to)).await?;
         let missing = match body::gather(items)? {
             Seen::All(wholes) => match hole(&wholes, from)? {
-                None => return (from..).zip(&wholes).map(|(index, whole)| decode(whole, index)).collect(),
+                None => return wholes.iter().zip(from..).map(|(whole, index)| decode(whole, index)).collect(),
                 Some(index) => format!("entry {index}"),
             },
             Seen::Missing(what) => what,

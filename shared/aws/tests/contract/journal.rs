@@ -55,6 +55,7 @@ async fn a_journal_is_read_from_any_index_and_by_page() {
     assert_eq!(bed.store.page(&run, 2, 3).await.unwrap(), entries[2..5]);
     assert_eq!(bed.store.page(&run, 10, 50).await.unwrap(), entries[10..]);
     assert_eq!(bed.store.page(&run, 2, 0).await.unwrap(), []);
+    assert_eq!(bed.store.page(&run, u32::MAX, 5).await.unwrap(), []);
 }
 
 #[tokio::test]
