@@ -129,20 +129,19 @@ pub fn next(run: &Run, now: Millis) -> Next {
 }
 
 /// Whether the agent is to be woken for a late decision that it does not know of. A run that has
-/// reached a ceiling is not: that would turn a good end into a failure.
+/// reached a ceiling is not, nor one whose models just failed for good: that would turn a good end into a
+/// failure, and close what can still be decided.
 fn must_tell(run: &Run, now: Millis) -> bool {
     let seen = run.turns.last().map_or(0, |turn| turn.seen);
     let untold = run.messages.iter().filter(|message| message.index >= seen).filter_map(|message| message.late);
     run.definition.late_decision == LateDecision::Wake
         && untold.into_iter().any(|late| late.decided)
+        && run.trouble.gave_up.is_none()
         && exhausted(run, now).is_none()
 }
 
 /// No call is awaited: the model's turn, or the end.
 fn conversation(run: &Run, now: Millis) -> Next {
-    if let Some(why) = &run.trouble.gave_up {
-        return fail(run, format!("the model call failed: {why}"));
-    }
     let replied = match run.turns.last() {
         None => false,
         Some(turn) => {
@@ -153,6 +152,9 @@ fn conversation(run: &Run, now: Millis) -> Next {
     if let (true, Some(turn)) = (replied, run.turns.last()) {
         let why = turn.stop.as_str().to_owned();
         return Next::Finish(Outcome { status: FinalStatus::Completed, why, by: None, unknown_calls: vec![] });
+    }
+    if let Some(why) = &run.trouble.gave_up {
+        return fail(run, format!("the model call failed: {why}"));
     }
     if let Some(why) = exhausted(run, now) {
         return fail(run, why);

@@ -8,7 +8,7 @@ use crate::{
     ids::{CallKey, Principal, RequestKey},
     plan::Plan,
     request::{RequestKind, RequestStatus},
-    run::{AskWhy, CallState, Cancel, Ending, Late, OpenedRequest, Run, UserMessage},
+    run::{AskWhy, CallState, Cancel, Ending, Late, OpenedRequest, Run, Trouble, UserMessage},
     same, transcript,
 };
 
@@ -183,6 +183,10 @@ impl Run {
 
     pub(super) fn decided(&mut self, key: RequestKey, decision: &Decision, by: &Principal) -> Folded {
         let call = self.close(key, RequestStatus::Decided)?;
+        if self.has_completed() {
+            // For this one the agent can be woken again, also where its models failed for the one before.
+            self.trouble = Trouble::default();
+        }
         let mut cancel = None;
         let ending = match decision {
             Decision::Approve | Decision::Settle { resolution: Resolution::Retry } => {

@@ -6,6 +6,7 @@ use dormouse_domain::{
     entry::CallResult,
     message::Content,
     request::{DecisionKind, RequestKind, RequestStatus},
+    retry::FailureClass,
     run::Status,
 };
 use dormouse_engine::{Problem, StepReport, ports::Clock};
@@ -172,6 +173,32 @@ async fn a_message_at_the_ceiling_is_not_taken() {
     world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
     assert_eq!(world.tools.count("deploy"), 1);
+}
+
+/// An agent that cannot be told of a late decision, because its model fails for good, does not make a
+/// failure of a good end, nor take from people what they can still decide. It is told later.
+#[tokio::test]
+async fn a_late_decision_that_cannot_be_told() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    let calls = ["qa", "prod", "test"].map(|env| call(env, "deploy", &format!(r#"{{"env":"{env}"}}"#)));
+    world.models.reply(calls.into());
+    world.models.reply(vec![say("I went on")]);
+    step(&world, &run).await;
+    world.clock.advance(MINUTE + 1);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    let pending = world.pending(&run).await;
+    world.models.fail(FailureClass::Rejected);
+    world.engine.respond(&World::user("ann"), &pending[0].id, &answer(DecisionKind::Deny), None).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    assert_eq!((world.status(&run).await, world.pending(&run).await.len()), (Status::Completed, 2));
+    assert_eq!(step(&world, &run).await, StepReport::Idle);
+    // The next decision wakes it again, and it is told of both.
+    world.engine.respond(&World::user("ann"), &pending[1].id, &approve(&pending[1]), None).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    let told = last_prompt(&world);
+    assert_eq!((told.matches("News of request").count(), world.tools.count("deploy")), (2, 1), "{told}");
+    assert_eq!((world.status(&run).await, world.pending(&run).await.len()), (Status::Completed, 1));
 }
 
 /// Decisions on a cancelled run: what the conversation went on without is closed as well.
