@@ -8,9 +8,9 @@ use dormouse_domain::{
     run::Status,
 };
 use dormouse_engine::StepReport;
-use dormouse_testkit::{World, approve, call, say};
+use dormouse_testkit::{World, agent, approve, call, say};
 
-use super::{AGENT, completed_without, last_prompt, prompts_grow, step};
+use super::{AGENT, MINUTE, completed_without, last_prompt, prompts_grow, step};
 
 /// A repeat joins what was approved late and whose outcome is not known: it is not told that this has
 /// not run, nor that nobody has said whether it may.
@@ -49,4 +49,22 @@ async fn what_a_failure_closed_is_not_called_cancelled() {
     let told = last_prompt(&world);
     assert!(told.contains("News of request") && told.contains("Not run"), "{told}");
     assert!(!told.contains("the run was cancelled"), "{told}");
+}
+
+/// E6 holds however many requests wait: the conversation is not kept waiting for a call that nobody can
+/// be asked about.
+#[tokio::test]
+#[ignore = "the calls beyond 64 open requests are awaited until one of those is decided or expires"]
+async fn more_calls_than_requests_can_be_open() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    let calls = (0..70).map(|i| call(&format!("c{i}"), "deploy", &format!(r#"{{"n":{i}}}"#)));
+    world.models.reply(calls.collect());
+    world.models.reply(vec![say("I went on")]);
+    step(&world, &run).await;
+    for _ in 0..3 {
+        world.clock.advance(MINUTE + 1);
+        step(&world, &run).await;
+    }
+    assert_eq!(world.status(&run).await, Status::Completed);
 }
