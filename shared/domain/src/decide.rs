@@ -8,6 +8,7 @@ use crate::{
     entry::{Entry, Fact},
     fold::Corrupt,
     ids::{Digest, EntryId, Millis, Principal},
+    json,
     next::{Next, next},
     request::{DecisionKind, Request, RequestStatus, Settled},
     run::Run,
@@ -292,8 +293,11 @@ fn check_answer(request: &Request, answer: &Answer) -> Result<Decision, Refusal>
     let Some(question) = &request.question else {
         return Err(Refusal::Invalid("the stored request has no question".to_owned()));
     };
-    if let Some(option) = question.options.iter().find(|option| option.value == *given) {
-        return Ok(Decision::Answer { answer: given.clone(), cancels: option.cancels });
+    // As the options were stored, so are answers compared: `1.0` is the number `1`.
+    let canonical = json::canonical(given).ok();
+    let is_given = |value: &Value| canonical.is_some() && json::canonical(value).ok() == canonical;
+    if let Some(option) = question.options.iter().find(|option| is_given(&option.value)) {
+        return Ok(Decision::Answer { answer: option.value.clone(), cancels: option.cancels });
     }
     if question.allow_free_text {
         return Ok(Decision::Answer { answer: given.clone(), cancels: false });

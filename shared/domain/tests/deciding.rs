@@ -101,6 +101,14 @@ fn d3_case_23_answers() {
     }
     assert!(matches!(judge(&fixed, json!({"decision": "answer"})), Err(Refusal::Invalid(_))));
 
+    // `1.0` is the option `1` in another notation: beside free text it must not miss that it cancels.
+    let numbers = json!({"question": "q", "options": [{"value": 1, "cancels": true}], "allow_free_text": true});
+    let numbers = request(RequestKind::Question, Some(numbers));
+    for one in [json!(1), json!(1.0)] {
+        let decided = judge(&numbers, json!({"decision": "answer", "answer": one}));
+        assert_eq!(decided, Ok(Decision::Answer { answer: json!(1), cancels: true }));
+    }
+
     let free = request(RequestKind::Question, Some(json!({"question": "q"})));
     for value in [json!(""), json!("anything"), json!(0), json!(false)] {
         assert!(judge(&free, json!({"decision": "answer", "answer": value})).is_ok(), "{value}");
