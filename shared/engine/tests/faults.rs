@@ -204,7 +204,8 @@ async fn d7_a_kill_at_every_write_is_found_in_time() {
     }
 }
 
-/// E12: if the store is unavailable nothing is allowed, and nothing is lost.
+/// E12: if the store is unavailable, wholly or for the write that decides, nothing is allowed, and nothing
+/// is lost.
 #[tokio::test(start_paused = true)]
 async fn e12_without_a_store_nothing_is_allowed() {
     let world = World::default();
@@ -217,6 +218,11 @@ async fn e12_without_a_store_nothing_is_allowed() {
     assert!(matches!(refused, Err(Problem::Unavailable(_))));
     assert!(world.engine.step(&run, world.deadline()).await.is_err());
     world.store.set_down(false);
+    world.store.inject(&[Fault::Refused]);
+    let refused = world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await;
+    assert!(matches!(refused, Err(Problem::Unavailable(_))));
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Idle);
     assert_eq!(world.tools.count("deploy"), 0);
     assert_eq!(world.pending(&run).await.len(), 1);
+    world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
 }

@@ -15,9 +15,9 @@ use super::{AGENT, MINUTE, completed_without, last_prompt, prompts_grow, step};
 async fn e8_e10_a_repeat_joins_the_open_request() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
-    world.models.reply(vec![call("a", "deploy", r#"{"a":1,"b":2}"#)]);
-    // The same arguments in another order and notation are the same call; others are not.
-    world.models.reply(vec![call("b", "deploy", r#"{"b":2.0, "a":1}"#)]);
+    // The same arguments in another order and notation are the same call.
+    world.models.reply(vec![call("a", "deploy", r#"{"b":2.0, "a":1}"#)]);
+    world.models.reply(vec![call("b", "deploy", r#"{"a":1.0,"b":2}"#)]);
     world.models.reply(vec![say("I wait then")]);
     step(&world, &run).await;
     let request = world.pending(&run).await.remove(0);
@@ -65,6 +65,26 @@ async fn e9_e10_an_untold_refusal_is_handed_on_once() {
     assert_eq!(world.tools.count("deploy"), 1);
     assert_eq!(world.view(&run).await.item.repeats, Repeats { while_pending: 0, after_refusal: 1 });
     assert!(prompts_grow(&world));
+}
+
+/// Other arguments, or another tool, make another call: a person is asked about it.
+#[tokio::test]
+async fn e8_what_is_not_the_same_asks() {
+    for (tool, arguments) in
+        [("deploy", r#"{"env":"test"}"#), ("deploy", r#"{"env":["prod"]}"#), ("wipe", r#"{"env":"prod"}"#)]
+    {
+        let world = World::default();
+        let file = format!("{AGENT}\n[[tools]]\nname = \"wipe\"\nhttp = {{ url = \"http://tools/wipe\" }}");
+        let (run, request) = completed_without(&world, &file).await;
+        let content = vec![dormouse_domain::message::Content::text("again")];
+        world.engine.add_message(&World::user("ann"), &run, content, None).await.unwrap();
+        world.models.reply(vec![call("b", tool, arguments)]);
+        assert_eq!(step(&world, &run).await, StepReport::Suspended);
+        let pending = world.pending(&run).await;
+        assert_eq!(pending.len(), 2, "{tool} {arguments}");
+        assert!(pending.iter().any(|one| one.id == request.id && one.status == RequestStatus::Pending));
+        assert_eq!(world.view(&run).await.item.repeats, Repeats::default());
+    }
 }
 
 /// What was approved and has not run yet is joined as well: an approved deploy does not run a second
