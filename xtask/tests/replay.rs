@@ -49,23 +49,31 @@ fn replay(recording: &str) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// The lines of `recording` without the one of the `nth` entry of this kind.
-fn without(recording: &str, kind: &str, nth: usize) -> String {
-    let mut seen = 0;
-    let kept = recording.split_inclusive('\n').filter(|line| {
-        let is = line.contains(&format!("\"kind\":\"{kind}\""));
-        seen += usize::from(is);
-        !(is && seen == nth + 1)
-    });
-    kept.collect()
+fn cut_between_lines(recording: &str) -> String {
+    let lines: Vec<_> = recording.split_inclusive('\n').collect();
+    lines[..lines.len() - 3].concat()
 }
 
-/// The same, with the indexes of later lines moved down, as somebody would who wants it unnoticed.
+/// `recording` without the `nth` entry of this kind, with a last line that agrees, as somebody would who wants
+/// it unnoticed.
+fn without(recording: &str, kind: &str, nth: usize) -> String {
+    let is_of_kind = format!("\"kind\":\"{kind}\"");
+    let place = recording.lines().enumerate().filter(|(_, line)| line.contains(&is_of_kind)).nth(nth).unwrap().0;
+    let mut lines: Vec<_> = recording.lines().map(str::to_owned).collect();
+    lines.remove(place);
+    let entries = lines.len() - 2;
+    *lines.last_mut().unwrap() = format!("{{\"entries\":{entries}}}");
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// The same, with the indexes of later lines moved down.
 fn forged_without(recording: &str, kind: &str, nth: usize) -> String {
     let cut = without(recording, kind, nth);
     let renumbered = cut.split_inclusive('\n').enumerate().map(|(number, line)| match number.checked_sub(1) {
-        None => line.to_owned(),
-        Some(index) => format!("{{\"index\":{index}{}", &line[line.find(',').unwrap()..]),
+        Some(index) if line.starts_with("{\"index\"") => {
+            format!("{{\"index\":{index}{}", &line[line.find(',').unwrap()..])
+        }
+        Some(_) | None => line.to_owned(),
     });
     renumbered.collect()
 }
@@ -97,6 +105,7 @@ async fn b12_a_recording_replays_and_a_doctored_one_is_caught() {
     };
     for (what, doctored, told) in [
         ("cut within a line", recording[..recording.len() - 9].to_owned(), "the file is cut off there"),
+        ("cut between lines", cut_between_lines(&recording), "the last line is missing"),
         ("without its header", recording.split_once('\n').unwrap().1.to_owned(), "line 1 is not the header"),
         ("with a hole", without(&recording, "CallFinished", 0), "breaks I1: it stands where"),
         ("without the approval", forged_without(&recording, "RequestDecided", 0), "breaks I7"),

@@ -47,6 +47,10 @@ pub(crate) async fn page(engine: &Engine, call: &Call<'_>) -> Result<Reply, Prob
             next = entry.index + 1;
         }
         if last {
+            // Nothing new since an earlier export is an empty answer.
+            if next > from {
+                put(&mut text, record::end(next))?;
+            }
             return Ok(Reply::lines(text));
         }
     }

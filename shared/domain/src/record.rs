@@ -1,8 +1,9 @@
 //! A run's recording: its whole journal in one file, to be looked at elsewhere and later (B12).
 //!
 //! The file is a line of JSON for each thing: first a [`Header`], which holds the frozen definition of
-//! the agent, then each entry in its stored form, `{index, entry_id, at, driver?, kind, body}`. Times
-//! are milliseconds since the Unix epoch, as they are stored. Nothing else is needed to fold it.
+//! the agent, then each entry in its stored form, `{index, entry_id, at, driver?, kind, body}`, and at last
+//! `{entries}`, how many there are. Times are milliseconds since the Unix epoch, as they are stored. Nothing
+//! else is needed to fold it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -40,6 +41,13 @@ struct Line {
     body: Box<RawValue>,
 }
 
+/// The last line: without it nobody could tell a file that was cut between two lines.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    entries: u32,
+}
+
 impl Header {
     /// The header's line, without its line break.
     ///
@@ -67,6 +75,14 @@ pub fn line(entry: &Entry) -> Result<String, serde_json::Error> {
     })
 }
 
+/// The last line of a recording of `entries` entries, without its line break.
+///
+/// # Errors
+/// If serde cannot serialize it, which a number gives no cause for.
+pub fn end(entries: u32) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&End { entries })
+}
+
 /// A recording, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
@@ -85,6 +101,20 @@ pub enum Unreadable {
     /// Its end is missing.
     #[error("line {0} has no end: the file is cut off there")]
     Cut(usize),
+    /// Its last line is missing.
+    #[error("the last line is missing: after {0} entries the rest was not fetched (`Link`), or was cut off")]
+    NoEnd(usize),
+    /// Its last line stands in its midst.
+    #[error("line {0} ends the recording, but more follows: leave that line out where a later export goes on")]
+    Ended(usize),
+    /// It has more or fewer entries than it had.
+    #[error("there are {found} entries; the last line says {said}")]
+    Count {
+        /// As the last line says.
+        said: u32,
+        /// As they stand there.
+        found: usize,
+    },
     /// The first line is not a header.
     #[error("line 1 is not the header of a recording: {0}")]
     Header(serde_json::Error),
@@ -122,13 +152,24 @@ pub fn read(text: &str) -> Result<Recording, Unreadable> {
     if header.format > FORMAT {
         return Err(Unreadable::Format(header.format));
     }
-    let mut entries = Vec::new();
+    let (mut entries, mut ended) = (Vec::new(), None);
     for (line, text) in (2..).zip(rest.split_inclusive('\n')) {
         let text = text.strip_suffix('\n').ok_or(Unreadable::Cut(line))?;
+        if ended.is_some() {
+            return Err(Unreadable::Ended(line - 1));
+        }
+        if let Ok(End { entries }) = serde_json::from_str(text) {
+            ended = Some(entries);
+            continue;
+        }
         let Line { index, entry_id, at, driver, kind, body } =
             serde_json::from_str(text).map_err(|error| Unreadable::Line { line, error })?;
         let fact = Fact::decode(&kind, body.get()).map_err(|error| Unreadable::Fact { line, index, error })?;
         entries.push(Entry { index, entry_id, at, driver, fact });
+    }
+    let (found, said) = (entries.len(), ended.ok_or(Unreadable::NoEnd(entries.len()))?);
+    if u32::try_from(found) != Ok(said) {
+        return Err(Unreadable::Count { said, found });
     }
     Ok(Recording { header, entries })
 }
@@ -151,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_recording_is_read_as_it_was_written() {
-        let text = format!("{}\n{}\n", header().line().unwrap(), line(&entry()).unwrap());
+        let text = format!("{}\n{}\n{}\n", header().line().unwrap(), line(&entry()).unwrap(), end(1).unwrap());
         let stored =
             r#"{"index":3,"entry_id":"e","at":7,"driver":"h.1","kind":"DriverStopped","body":{"reason":"crashed","#;
         assert!(text.contains(stored), "{text}");
@@ -175,6 +216,13 @@ mod tests {
                 "line 2, entry 3: entry of kind",
             ),
             (format!("{later}\n"), "format version 2"),
+            (format!("{first}\n{second}\n"), "after 1 entries the rest was not fetched"),
+            (format!("{first}\n"), "after 0 entries the rest was not fetched"),
+            (
+                format!("{first}\n{second}\n{{\"entries\":1}}\n{second}\n"),
+                "line 3 ends the recording, but more follows",
+            ),
+            (format!("{first}\n{second}\n{{\"entries\":2}}\n"), "there are 1 entries; the last line says 2"),
         ] {
             let error = read(&text).unwrap_err().to_string();
             assert!(error.contains(told), "{error}");

@@ -457,3 +457,28 @@ fn the_sweep_backs_off() {
     let spans = [0, 1, 2, 4, 5, 30].map(|wakes| postponed(Millis(7), wakes).0 - 7);
     assert_eq!(spans, [30_000, 60_000, 120_000, 480_000, 900_000, 900_000]);
 }
+
+/// A refusal that came late and was handed to the same call made again is not told a second time (E9).
+#[test]
+fn e9_what_was_handed_on_is_not_told_again() {
+    let mut story = Story::new("go");
+    story.start("d").reply("d", vec![Plan::Ask { reason: "x".into() }]);
+    let call = CallKey::new(story.run.len - 1, 0);
+    let windows = Windows { wait_until: Millis(10_000), decide_by: Millis(60_000) };
+    let (kind, decisions) = (RequestKind::Approval, DecisionKind::offered(RequestKind::Approval));
+    let opened = Opened { call, kind, windows, decisions };
+    story.put("d", Fact::Suspended { requests: vec![opened], until: None });
+    let request = RequestKey::new(story.run.len - 1, 0);
+    story.now = Millis(11_000);
+    story.start("e").put("e", Fact::WaitExpired { requests: vec![request] });
+    let seen = story.run.len;
+    let decision = Decision::Deny { reason: None };
+    story.put("~", Fact::RequestDecided { request, decision, by: me(), digest: None });
+    let untold = |run: &Run| run.messages.iter().filter(|message| message.late.is_some()).count();
+    assert_eq!(untold(&story.run), 1);
+    let block = ReplyBlock::ToolCall { id: "c".into(), name: "do".into(), arguments: "{}".into(), raw: None };
+    let (model, content, usage) = (story.run.model().clone(), vec![block], Usage::default());
+    let calls = vec![Plan::Known { call }];
+    story.put("e", Fact::ModelReplied { model, content, stop: StopReason::ToolUse, usage, seen, calls });
+    assert_eq!(untold(&story.run), 0);
+}

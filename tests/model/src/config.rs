@@ -277,6 +277,13 @@ fn people(base: &Config) -> Vec<Config> {
             ..base.clone()
         },
         Config {
+            name: "pause",
+            size: Size::Short,
+            turns: &[&["auto", "do"]],
+            people: &[&[Intent::Pause, Intent::Resume], &[decide!(&[Say::Approve])]],
+            ..base.clone()
+        },
+        Config {
             name: "question",
             size: Size::Short,
             turns: &[&["ask_user", "!do", "auto"], &["do"]],

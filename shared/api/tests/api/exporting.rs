@@ -64,9 +64,14 @@ async fn a_recording_is_its_owners_and_goes_on_by_index() {
     let whole = app.get("ann", &url).await.text;
     let lines: Vec<_> = whole.split_inclusive('\n').collect();
     assert!(lines.len() > 3);
-    for from in 1..lines.len() {
+    let entries = lines.len() - 2;
+    for from in 1..entries {
         let rest = app.get("ann", &format!("{url}?from={from}")).await;
         assert_eq!((rest.status, rest.text), (200, lines[from + 1..].concat()), "the header is line 0");
+    }
+    for from in [entries, entries + 1, 1_000_000, u32::MAX as usize] {
+        let none = app.get("ann", &format!("{url}?from={from}")).await;
+        assert_eq!((none.status, none.text.as_str()), (200, ""), "there is nothing new");
     }
     for query in ["from=x", "from=-1", "from="] {
         app.get("ann", &format!("{url}?{query}")).await.expect_problem(400, "invalid-request");
