@@ -11,12 +11,14 @@ use crate::{
     agent::{Mode, Target, ToolDef},
     builtin::Builtin,
     entry::Replanned,
-    ids::{CallKey, Digest, Principal, RunId},
+    ids::{CallKey, Digest, Millis, Principal, RunId},
     json::{self, CanonicalError},
     message::{ReplyBlock, StopReason},
+    next::MAX_OPEN_REQUESTS,
     policy::{self, Verdict},
     run::{AskWhy, CallState, Run},
     same,
+    windows::Windows,
 };
 
 /// Largest arguments of a call, in bytes of canonical text.
@@ -167,7 +169,7 @@ pub fn plan_reply(
     outside: &dyn Circumstances,
 ) -> Vec<Plan> {
     let may_start = !run.paused && run.cancel.is_none();
-    let mut started = 0;
+    let (mut started, mut room) = (0, room(run));
     let mut plans: Vec<Plan> = Vec::new();
     for (i, block) in content.iter().enumerate() {
         let (name, raw) = match block {
@@ -183,10 +185,32 @@ pub fn plan_reply(
                 started += 1;
                 Plan::Start
             }
+            (Plan::Ask { .. } | Plan::Question, _) if room == Some(0) => Plan::Invalid { problem: no_room() },
+            (Plan::Ask { .. } | Plan::Question, _) => {
+                room = room.map(|room| room - 1);
+                plan
+            }
             _ => plan,
         });
     }
     plans
+}
+
+/// For how many more calls a person can be asked, where the conversation goes on without the answers: then
+/// what is asked stays open beside it, and a call without room would be waited for all the same (E6). Some
+/// room is kept for calls whose outcome will be unknown. Elsewhere calls wait their turn.
+fn room(run: &Run) -> Option<usize> {
+    let windows = Windows::open(&run.definition, Millis(0));
+    (windows.wait_until < windows.decide_by)
+        .then(|| (MAX_OPEN_REQUESTS - MAX_RUNNING).saturating_sub(run.pending().count()))
+}
+
+fn no_room() -> String {
+    format!(
+        "{} requests of this run wait for people already, and no more are opened; go on without this call, or make \
+         it again when some of them are decided",
+        MAX_OPEN_REQUESTS - MAX_RUNNING
+    )
 }
 
 /// Why a call is not to be taken at its word, given how its reply stopped. One that was cut off can

@@ -54,8 +54,7 @@ async fn what_a_failure_closed_is_not_called_cancelled() {
 /// E6 holds however many requests wait: the conversation is not kept waiting for a call that nobody can
 /// be asked about.
 #[tokio::test]
-#[ignore = "the calls beyond 64 open requests are awaited until one of those is decided or expires"]
-async fn more_calls_than_requests_can_be_open() {
+async fn e6_more_calls_than_requests_can_be_open() {
     let world = World::default();
     let run = world.start(agent("ops", AGENT)).await;
     let calls = (0..70).map(|i| call(&format!("c{i}"), "deploy", &format!(r#"{{"n":{i}}}"#)));
@@ -67,4 +66,7 @@ async fn more_calls_than_requests_can_be_open() {
         step(&world, &run).await;
     }
     assert_eq!(world.status(&run).await, Status::Completed);
+    let told = last_prompt(&world);
+    let counts = [told.matches("Pending, not confirmed").count(), told.matches("no more are opened").count()];
+    assert_eq!(counts, [48, 22]);
 }
