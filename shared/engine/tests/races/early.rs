@@ -1,4 +1,4 @@
-//! Answers that come before all that they are about can be seen.
+//! What comes before all that it is about is there: an answer, and a pause.
 
 use std::sync::Arc;
 
@@ -39,6 +39,29 @@ async fn case_28_an_answer_before_the_suspension_is_visible_is_not_dropped() {
     assert!(matches!(early, Err(Problem::Unavailable(_))), "{early:?}");
     assert_eq!(world.pending(&run).await[0].status, RequestStatus::Pending);
     engine.respond(&ann(), &id, &yes, None).await.unwrap();
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    assert_eq!(world.tools.count("deploy"), 1);
+}
+
+/// I2, B8: a pause that is written right before a call is announced holds. The announcement lost its index,
+/// so nothing starts.
+#[tokio::test]
+async fn b8_a_call_whose_announcement_comes_too_late_is_not_started() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    world.models.reply(vec![call("a", "deploy", "{}")]);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    let request = world.pending(&run).await.remove(0);
+    let yes = Answer { digest: Some(request.digest.to_string()), ..answer(DecisionKind::Approve) };
+    world.engine.respond(&ann(), &request.id, &yes, None).await.unwrap();
+    let (other, name) = (world.clone(), run.clone());
+    let ports = hooked(&world, At::Dispatch, 0, move || async move {
+        other.engine.pause(&ann(), &name, None).await.unwrap();
+    });
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
+    assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    assert_eq!(world.tools.count("deploy"), 0);
+    world.engine.resume(&ann(), &run, None).await.unwrap();
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     assert_eq!(world.tools.count("deploy"), 1);
 }
