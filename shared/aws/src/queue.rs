@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use aws_config::{SdkConfig, timeout::TimeoutConfig};
 use aws_sdk_sqs::{
     Client,
+    config::StalledStreamProtectionConfig,
     error::DisplayErrorContext,
     types::{MessageSystemAttributeName, SendMessageBatchRequestEntry},
 };
@@ -92,7 +93,10 @@ impl SqsQueue {
         // A long poll takes its time before it answers; the usual timeouts would end it.
         let patience = Duration::from_secs(u64::from(wait_s.unsigned_abs())) + ATTEMPT_TIMEOUT;
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(patience).operation_timeout(patience * 2);
-        let patient = aws_sdk_sqs::Config::builder().timeout_config(timeouts.build());
+        // So would the SDK's protection against streams that stall, to which silence is one.
+        let patient = aws_sdk_sqs::Config::builder()
+            .timeout_config(timeouts.build())
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         let answer = call.customize().config_override(patient).send().await.map_err(failed)?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         Ok(messages.filter_map(received).collect())

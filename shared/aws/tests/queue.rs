@@ -9,11 +9,15 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
+use aws_smithy_async::{
+    rt::sleep::{SharedAsyncSleep, TokioSleep},
+    time::{SharedTimeSource, TimeSource},
+};
 use aws_smithy_runtime_api::client::{
     http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
     orchestrator::{HttpRequest, HttpResponse},
@@ -37,15 +41,7 @@ struct Sqs(Arc<Mutex<Script>>);
 impl Sqs {
     fn queue(&self, answers: impl IntoIterator<Item = (u16, Value)>) -> SqsQueue {
         self.0.lock().unwrap().answers.extend(answers);
-        let connector = SharedHttpConnector::new(self.clone());
-        let config = SdkConfig::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("eu-central-1"))
-            .endpoint_url("http://sqs.test")
-            .credentials_provider(SharedCredentialsProvider::new(Credentials::new("a", "b", None, None, "test")))
-            .http_client(http_client_fn(move |_, _| connector.clone()))
-            .build();
-        SqsQueue::connect(&config, "http://sqs.test/1/wakes")
+        queue_of(SharedHttpConnector::new(self.clone()), SharedTimeSource::default())
     }
 
     fn asked(&self) -> Vec<(String, Value)> {
@@ -63,6 +59,36 @@ impl HttpConnector for Sqs {
         let mut response = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(answer.to_string()));
         response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
         HttpConnectorFuture::ready(Ok(response))
+    }
+}
+
+/// The queue behind `connector`.
+fn queue_of(connector: SharedHttpConnector, time: SharedTimeSource) -> SqsQueue {
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("eu-central-1"))
+        .endpoint_url("http://sqs.test")
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("a", "b", None, None, "test")))
+        .http_client(http_client_fn(move |_, _| connector.clone()))
+        .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
+        .time_source(time)
+        .build();
+    SqsQueue::connect(&config, "http://sqs.test/1/wakes")
+}
+
+/// A connector whose every call is what `answer` makes.
+#[derive(Clone)]
+struct Answers<F>(F);
+
+impl<F> std::fmt::Debug for Answers<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("answers")
+    }
+}
+
+impl<F: Fn() -> HttpConnectorFuture + Send + Sync> HttpConnector for Answers<F> {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        (self.0)()
     }
 }
 
@@ -147,4 +173,33 @@ async fn messages_are_received_and_deleted_within_the_limits_of_sqs() {
     assert_eq!(numbers(1), [json!(1), json!(20), json!(0)]);
     assert_eq!(asked[0].1["MessageSystemAttributeNames"], json!(["ApproximateReceiveCount"]));
     assert_eq!((asked[2].0.as_str(), &asked[2].1["ReceiptHandle"]), ("DeleteMessage", &json!("r")));
+}
+
+/// Time as tokio has it, for the SDK.
+#[derive(Debug)]
+struct Simulated(tokio::time::Instant);
+
+impl TimeSource for Simulated {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000) + self.0.elapsed()
+    }
+}
+
+/// A long poll of an idle queue is silent for 20 s, and no failure.
+#[tokio::test(start_paused = true)]
+async fn d8_a_long_poll_may_take_its_time() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let silent = SharedHttpConnector::new(Answers(move || {
+        *count.lock().unwrap() += 1;
+        HttpConnectorFuture::new(async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let mut response = HttpResponse::new(200.try_into().unwrap(), SdkBody::from("{}"));
+            response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
+            Ok(response)
+        })
+    }));
+    let queue = queue_of(silent, SharedTimeSource::new(Simulated(tokio::time::Instant::now())));
+    let received = queue.receive(10, Duration::from_secs(20), Duration::from_secs(60)).await.unwrap();
+    assert_eq!((received, *asked.lock().unwrap()), (vec![], 1));
 }

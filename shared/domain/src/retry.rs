@@ -55,6 +55,16 @@ const FIRST_BACKOFF_MS: u64 = 2_000;
 const LONGEST_WAIT_MS: u64 = 15 * 60 * 1000;
 /// Longest wait that the last model's provider can ask for: waiting costs nothing.
 const LONGEST_LAST_WAIT_MS: u64 = 24 * 3600 * 1000;
+/// What any attempt may take.
+const LEAST_PATIENCE_MS: u64 = 1_000;
+
+/// How long the current model may still take for the reply that is asked of it at `now`, in milliseconds: what
+/// is left of the time for it, and a second at least.
+#[must_use]
+pub fn patience_ms(run: &Run, now: Millis) -> u64 {
+    let waited_ms = run.trouble.since.map_or(0, |since| now.since(since));
+    run.definition.reply_within_ms.saturating_sub(waited_ms).max(LEAST_PATIENCE_MS)
+}
 
 /// The entry that records `failure` of the model call that `run` was about to make, and says what
 /// comes next: the same model after a wait, the next one at once, or the end. The attempt was begun

@@ -359,6 +359,11 @@ fn b10_the_time_for_a_reply() {
     let hour = 3_600_000;
     assert_eq!(after(began.plus(hour - 2_000)), (hour - 2_000, 0));
     assert_eq!(after(began.plus(hour - 1_999)), (hour - 1_999, 1));
+    assert_eq!(retry::patience_ms(&story.run, began.plus(hour)), hour, "it was not asked yet");
+    story.run.trouble.since = Some(began);
+    for (waited, left) in [(0, hour), (1, hour - 1), (hour - 1_001, 1_001), (hour, 1_000), (2 * hour, 1_000)] {
+        assert_eq!(retry::patience_ms(&story.run, began.plus(waited)), left, "after {waited} ms");
+    }
 }
 
 /// The ceilings, each at its edge.

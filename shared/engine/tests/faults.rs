@@ -218,9 +218,11 @@ async fn e12_without_a_store_nothing_is_allowed() {
     assert!(matches!(refused, Err(Problem::Unavailable(_))));
     assert!(world.engine.step(&run, world.deadline()).await.is_err());
     world.store.set_down(false);
-    world.store.inject(&[Fault::Refused]);
-    let refused = world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await;
-    assert!(matches!(refused, Err(Problem::Unavailable(_))));
+    for fault in [Fault::Refused, Fault::LostBefore] {
+        world.store.inject(&[fault]);
+        let refused = world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await;
+        assert!(matches!(refused, Err(Problem::Unavailable(_))), "{fault:?}: {refused:?}");
+    }
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Idle);
     assert_eq!(world.tools.count("deploy"), 0);
     assert_eq!(world.pending(&run).await.len(), 1);

@@ -126,7 +126,8 @@ impl<'e> Drive<'e> {
         let seen = self.run.len;
         let model = self.run.model().clone();
         let began = self.now();
-        let timeout = Duration::from_millis(self.left_ms().min(settings.model_timeout_ms));
+        let most_ms = settings.model_timeout_ms.min(retry::patience_ms(&self.run, began));
+        let timeout = Duration::from_millis(self.left_ms().min(most_ms));
         let prompt = transcript::prompt(&self.run);
         let reply = self.engine.ports.models.call(&model, &prompt, timeout).await;
         match reply {
