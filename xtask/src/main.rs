@@ -29,7 +29,7 @@ verbs:
            explores every state of the protocol within stated bounds (docs/model.md)
   replay FILE
            folds a recording (GET /v1/runs/{id}/export), shows the state after each entry, and checks
-           every invariant
+           what a journal can show of the invariants
   simulate [--seeds N] [--from M] | [--seed N]
            simulates everything on AWS with faults: N seeds from M on, or one with its trace
 ";

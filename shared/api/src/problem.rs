@@ -73,7 +73,7 @@ kinds! {
     DigestMismatch: 409, "digest-mismatch", "Digest mismatch";
     /// The run is not in a state for this.
     WrongState: 409, "wrong-state", "Wrong state";
-    /// It can no longer be decided. Member `request_status`: `expired`, or `cancelled` with its run.
+    /// It can no longer be decided. Member `request_status`: `expired`, or `cancelled`, which is withdrawn.
     Expired: 410, "expired", "No longer open";
     /// More than is taken.
     TooLarge: 413, "too-large", "Too large";

@@ -51,8 +51,9 @@ impl Decision {
     pub fn note(&self) -> &'static str {
         match self {
             Self::Approve => {
-                "decided once and for all; the call runs with the arguments that were shown. Should a crash leave \
-                 open what it did, it is repeated only if its tool allows that or a person says so"
+                "decided once and for all; the call may run, with exactly the arguments that were shown, unless the \
+                 run is paused or ends first. Should a crash leave open what it did, it is repeated only if its tool \
+                 allows that or a person says so"
             }
             Self::Deny { .. } => "decided once and for all; the call does not run",
             Self::Answer { cancels: false, .. } => "decided once and for all; the agent gets this answer",

@@ -36,7 +36,9 @@ impl Engine {
         if content.iter().all(Content::is_blank) {
             return Err(Problem::Invalid("the message is empty".to_owned()));
         }
-        self.change(by, run_id, key, "the agent reads the message with its next model call", |run, now| {
+        let note = "the agent reads the message with its next model call: after what the run waits for, or, where the \
+                    agent file says so, instead of it";
+        self.change(by, run_id, key, note, |run, now| {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run was cancelled, which is final; start a new one".to_owned()));
             }

@@ -10,12 +10,12 @@
 //! delay_ms = 500                      # optional: how long it takes
 //!
 //! [[replies.calls]]
-//! name = "workspace_read"
+//! name = "read_file"
 //! id = "call_1"                       # optional
 //! arguments = { path = "README.md" }  # optional
 //!
 //! [[replies]]
-//! text = "It says: {{result:workspace_read}}"
+//! text = "It says: {{result:read_file}}"
 //! ```
 //!
 //! In texts, and in strings within arguments: `{{input}}` is the first text that a person said,
