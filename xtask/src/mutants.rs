@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -147,8 +148,10 @@ fn test(tree: &Path, place: &Path, level: &str, patience: Duration) -> Result<(V
     }
 }
 
+/// Kills `child` with all that it started: the tests are not cargo itself.
 fn stop(child: &mut Child) -> Result<()> {
-    child.kill()?;
+    let group = format!("-{}", child.id());
+    ensure!(Command::new("kill").args(["-KILL", "--", &group]).status()?.success(), "kill failed");
     child.wait()?;
     Ok(())
 }
@@ -156,7 +159,7 @@ fn stop(child: &mut Child) -> Result<()> {
 fn cargo(tree: &Path, place: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(tree).args(args).env("CARGO_TARGET_DIR", place.join("target"));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command
 }
 
