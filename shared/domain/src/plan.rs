@@ -25,6 +25,9 @@ use crate::{
 pub const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 /// Calls of one run that run at once.
 pub const MAX_RUNNING: usize = 16;
+/// Requests of one run that can be open beside a conversation that goes on. What is left of
+/// [`MAX_OPEN_REQUESTS`] is for calls whose outcome will be unknown.
+const MAX_BESIDE: usize = MAX_OPEN_REQUESTS - MAX_RUNNING;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -197,19 +200,17 @@ pub fn plan_reply(
 }
 
 /// For how many more calls a person can be asked, where the conversation goes on without the answers: then
-/// what is asked stays open beside it, and a call without room would be waited for all the same (E6). Some
-/// room is kept for calls whose outcome will be unknown. Elsewhere calls wait their turn.
+/// what is asked stays open beside it, and a call without room would be waited for all the same (E6).
+/// Elsewhere calls wait their turn.
 fn room(run: &Run) -> Option<usize> {
     let windows = Windows::open(&run.definition, Millis(0));
-    (windows.wait_until < windows.decide_by)
-        .then(|| (MAX_OPEN_REQUESTS - MAX_RUNNING).saturating_sub(run.pending().count()))
+    (windows.wait_until < windows.decide_by).then(|| MAX_BESIDE.saturating_sub(run.pending().count()))
 }
 
 fn no_room() -> String {
     format!(
-        "{} requests of this run wait for people already, and no more are opened; go on without this call, or make \
-         it again when some of them are decided",
-        MAX_OPEN_REQUESTS - MAX_RUNNING
+        "{MAX_BESIDE} requests of this run wait for people already, and no more are opened; go on without this call, \
+         or make it again when some of them are decided"
     )
 }
 

@@ -25,12 +25,15 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-/// What is logged on this thread while `work` is done, a line an event.
-pub(crate) fn logged<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+/// B11: what `build` leaves out of the replies of the model `from` is said in the log: whose it was, and how much.
+pub(crate) fn says_what_is_left_out(from: &str, build: impl FnOnce(&Talk)) {
+    let thought = ReplyBlock::Reasoning { raw: r#"{"type":"thinking"}"#.to_owned() };
+    let talk = Talk::new("", &[], vec![Turn::new("x", from, vec![thought.clone(), text("said"), thought])]);
     let lines = Arc::new(Mutex::new(Vec::new()));
-    let done = tracing::subscriber::with_default(Log(Arc::clone(&lines)), work);
-    let lines = lines.lock().unwrap().clone();
-    (done, lines)
+    tracing::subscriber::with_default(Log(Arc::clone(&lines)), || build(&talk));
+    let said = lines.lock().unwrap();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(["left out", from, "blocks: 2"].iter().all(|told| said[0].contains(told)), "{said:?}");
 }
 
 /// A log for a test to read.

@@ -11,7 +11,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let short = arguments.iter().any(|argument| argument == "--short");
-    let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let wanted = arguments.iter().find(|argument| *argument != "--short");
     let asked_for = |config: &Config| match (wanted, config.size) {
         (Some(wanted), _) => config.name == wanted,
         (None, Size::Short) => true,
@@ -19,12 +19,16 @@ fn main() -> anyhow::Result<ExitCode> {
         (None, Size::Huge) => false,
     };
     let configs: Vec<_> = config::all().into_iter().filter(asked_for).collect();
-    anyhow::ensure!(!configs.is_empty(), "there is no such configuration");
+    anyhow::ensure!(!configs.is_empty(), "there is no such configuration; they are: {}", names());
     let mut sound = true;
     for config in configs {
         sound &= explore(config)?;
     }
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn names() -> String {
+    config::all().iter().map(|config| config.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Explores one configuration. Whether nothing is broken.

@@ -34,8 +34,22 @@ impl World {
         Arc::clone(&self.api[usize::from(self.sim.dice.chance(500))])
     }
 
-    /// Asks the engine on `host`, in this invocation.
+    /// Asks the engine on `host`, in an invocation of its own.
     pub(crate) async fn ask<T, F>(
+        self: &Arc<Self>,
+        host: &Arc<Host>,
+        what: &str,
+        ask: impl FnOnce(Engine) -> F + Send + 'static,
+    ) -> Told<T>
+    where
+        F: Future<Output = Result<T, Problem>> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.ask_as(host, host.invocation(false), what, ask).await
+    }
+
+    /// Asks the engine on `host`, in this invocation.
+    async fn ask_as<T, F>(
         self: &Arc<Self>,
         host: &Arc<Host>,
         actor: Arc<Actor>,
@@ -79,8 +93,19 @@ impl World {
         }
     }
 
-    /// Answers a request, once, and enters what came of it.
+    /// Answers a request, once, in an invocation of its own, and enters what came of it.
     pub(crate) async fn answer(
+        self: &Arc<Self>,
+        host: &Arc<Host>,
+        id: &RequestId,
+        answer: &Answer,
+        key: Option<&IdempotencyKey>,
+    ) -> Told<Responded> {
+        self.answer_as(host, host.invocation(false), id, answer, key).await
+    }
+
+    /// The same, in this invocation.
+    pub(crate) async fn answer_as(
         self: &Arc<Self>,
         host: &Arc<Host>,
         actor: Arc<Actor>,
@@ -92,8 +117,8 @@ impl World {
         let what = format!("{:?} {}", answer.decision, id.key);
         // Who gives up waiting knows nothing.
         let entered = self.enter(id, answer);
-        let told =
-            self.ask(host, actor, &what, move |engine| async move {
+        let told = self
+            .ask_as(host, actor, &what, move |engine| async move {
                 engine.respond(&by, &request, &given, with.as_ref()).await
             })
             .await;
@@ -124,7 +149,7 @@ impl World {
         let host = self.api_host();
         let what = format!("stranger {:?} {}", answer.decision, id.key);
         let told = self
-            .ask(&host, host.invocation(false), &what, move |engine| async move {
+            .ask(&host, &what, move |engine| async move {
                 match engine.run_view(&stranger, &run).await {
                     Err(Problem::NotFound(_)) => engine.respond(&stranger, &id, &answer, None).await.map(drop),
                     Ok(_) => Ok(()),

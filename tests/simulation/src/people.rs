@@ -105,14 +105,12 @@ impl Person {
         let (host, by, of) = (world.api_host(), world.owner.clone(), run.clone());
         if world.sim.dice.chance(500) {
             let ask = |engine: Engine| async move { engine.inbox(&by, None, 20).await };
-            let Told::Done(page) = world.ask(&host, host.invocation(false), "inbox", ask).await else {
+            let Told::Done(page) = world.ask(&host, "inbox", ask).await else {
                 return Vec::new();
             };
             return page.items.into_iter().filter(|request| request.id.run == of).collect();
         }
-        let view = world
-            .ask(&host, host.invocation(false), "look", |engine| async move { engine.run_view(&by, &of).await })
-            .await;
+        let view = world.ask(&host, "look", |engine| async move { engine.run_view(&by, &of).await }).await;
         if let Told::Refused(why) = &view {
             world.sim.accuse(format!("a run that was started: {why}"));
         }
@@ -133,9 +131,8 @@ impl Person {
                 metadata: BTreeMap::new(),
             };
             let (by, key) = (world.owner.clone(), keyed.then(|| client::key(&label, &label)));
-            let host = world.api_host();
             let started = world
-                .ask(&host, host.invocation(false), "start", |engine| async move {
+                .ask(&world.api_host(), "start", |engine| async move {
                     engine.start(&by, start, key.as_ref()).await.map(|started| started.run_id)
                 })
                 .await;
@@ -169,9 +166,8 @@ impl Person {
         for _ in 0..TRIES {
             let (by, of, content) = (world.owner.clone(), run.clone(), vec![Content::text(text.clone())]);
             let key = keyed.then(|| client::key(&text, &text));
-            let host = world.api_host();
             let said = world
-                .ask(&host, host.invocation(false), "say", |engine| async move {
+                .ask(&world.api_host(), "say", |engine| async move {
                     engine.add_message(&by, &of, content, key.as_ref()).await.map(|changed| changed.run_id)
                 })
                 .await;
@@ -189,7 +185,7 @@ impl Person {
         let (by, of) = (world.owner.clone(), run.clone());
         let mode = world.sim.dice.pick(&[Mode::Plan, Mode::Normal, Mode::AutoEdit, Mode::Yolo]);
         let host = world.api_host();
-        let told = world.ask(&host, host.invocation(false), what, move |engine| async move {
+        let told = world.ask(&host, what, move |engine| async move {
             match what {
                 "pause" => engine.pause(&by, &of, None).await,
                 "resume" => engine.resume(&by, &of, None).await,
@@ -233,28 +229,22 @@ async fn answer(world: Arc<World>, request: Request, text: String) {
         DoubleClick => {
             let key = client::key(&text, &text);
             let (one, other) = tokio::join!(
-                world.answer(&host, host.invocation(false), id, &first, Some(&key)),
-                world.answer(&world.api[0], world.api[0].invocation(false), id, &first, Some(&key)),
+                world.answer(&host, id, &first, Some(&key)),
+                world.answer(&world.api[0], id, &first, Some(&key)),
             );
             let same = !matches!((&one, &other), (Told::Done(one), Told::Done(other)) if one != other);
             world.sim.ensure(same, || "C4: the same write under one key has two answers".to_owned());
         }
         Twice => {
-            tokio::join!(
-                world.answer(&host, host.invocation(false), id, &first, None),
-                world.answer(&world.api[1], world.api[1].invocation(false), id, &first, None),
-            );
+            tokio::join!(world.answer(&host, id, &first, None), world.answer(&world.api[1], id, &first, None),);
         }
         Race => {
-            tokio::join!(
-                world.answer(&host, host.invocation(false), id, &first, None),
-                world.answer(&world.api[0], world.api[0].invocation(false), id, &second, None),
-            );
+            tokio::join!(world.answer(&host, id, &first, None), world.answer(&world.api[0], id, &second, None),);
         }
         AtTheEdge | JustLate => at_the_edge(&world, &host, &request, &first).await,
         WrongDigest => {
             let wrong = Answer { digest: Some(format!("sha256:{}", "0".repeat(64))), ..first.clone() };
-            let told = world.answer(&host, host.invocation(false), id, &wrong, None).await;
+            let told = world.answer(&host, id, &wrong, None).await;
             world.sim.ensure(!matches!(told, Told::Done(_)), || "E2: a wrong digest was taken".to_owned());
             world.trespass(id.run.clone(), id.clone(), first.clone()).await;
         }
@@ -267,8 +257,7 @@ async fn insist(world: &Arc<World>, id: &RequestId, answer: &Answer, text: &str)
     let key = world.sim.dice.chance(700).then(|| client::key(text, text));
     let mut done = None;
     for _ in 0..TRIES {
-        let host = world.api_host();
-        let told = world.answer(&host, host.invocation(false), id, answer, key.as_ref()).await;
+        let told = world.answer(&world.api_host(), id, answer, key.as_ref()).await;
         if let Told::Done(responded) = &told {
             let first = done.get_or_insert_with(|| responded.clone());
             world.sim.ensure(first == responded, || "C4: the same write under one key has two answers".to_owned());
@@ -286,8 +275,7 @@ async fn insist(world: &Arc<World>, id: &RequestId, answer: &Answer, text: &str)
     if let Some(key) = key.filter(|_| done.is_some() && world.sim.dice.chance(200)) {
         world.sim.count("key reused");
         let other = client::key(&key.key, "something else");
-        let host = world.api_host();
-        let told = world.answer(&host, host.invocation(false), id, answer, Some(&other)).await;
+        let told = world.answer(&world.api_host(), id, answer, Some(&other)).await;
         world.sim.ensure(!matches!(told, Told::Done(_)), || "C4: a key was taken for another write".to_owned());
     }
 }
@@ -303,7 +291,7 @@ async fn at_the_edge(world: &Arc<World>, host: &Arc<Host>, request: &Request, an
     };
     let before = stands(world);
     let actor = host.invocation(true);
-    let told = world.answer(host, Arc::clone(&actor), &request.id, answer, None).await;
+    let told = world.answer_as(host, Arc::clone(&actor), &request.id, answer, None).await;
     if before.is_none() || actor.is_harmed() {
         return;
     }

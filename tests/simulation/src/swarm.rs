@@ -35,6 +35,24 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
+    /// Of a thousand calls, how many meet it at most, unless all is harsher.
+    fn most(self) -> u64 {
+        match self {
+            Self::DiesBefore | Self::DiesAfter => 20,
+            Self::AppliedSlowly => 200,
+            Self::Answered
+            | Self::RequestLost
+            | Self::ReplyLost
+            | Self::NeverArrives
+            | Self::NoReply
+            | Self::CarriedOutLate
+            | Self::Throttled
+            | Self::Failed
+            | Self::FailedAfter
+            | Self::Conflict => 60,
+        }
+    }
+
     /// The fates that are faults.
     pub(crate) const FAULTS: [Self; 12] = [
         Self::RequestLost,
@@ -101,16 +119,7 @@ impl Swarm {
         // Half of the kinds are off, and of the rest some seeds are full.
         let harsh = dice.pick(&[1, 1, 2, 4]);
         let weight = |most: u64| if calm || dice.chance(500) { 0 } else { dice.range(1..=most * harsh / 2) };
-        let network = Fate::FAULTS.map(|fate| {
-            let most = if matches!(fate, Fate::DiesBefore | Fate::DiesAfter) {
-                20
-            } else if fate == Fate::AppliedSlowly {
-                200
-            } else {
-                60
-            };
-            (weight(most), fate)
-        });
+        let network = Fate::FAULTS.map(|fate| (weight(fate.most()), fate));
         Self {
             calm,
             network: network.into_iter().filter(|(weight, _)| *weight > 0).collect(),

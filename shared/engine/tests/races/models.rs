@@ -1,6 +1,9 @@
 //! Model calls that fail, panic or count nonsense while others write.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use dormouse_domain::{
@@ -14,10 +17,10 @@ use dormouse_engine::{
     Engine, Ports, Settings, StepReport,
     ports::{Models, Reply},
 };
-use dormouse_testkit::{World, approve, call, say};
+use dormouse_testkit::{World, agent, approve, call, say};
 
 use crate::{
-    ann, folded,
+    AGENT, ann, folded,
     hooked::{At, hooked},
     start,
 };
@@ -115,6 +118,33 @@ impl Models for Nonsense {
         let usage = Usage { input_tokens: u64::MAX, output_tokens: 2, ..Usage::default() };
         Ok(Reply { content: vec![call("a", "look", "{}"), say("…")], stop: StopReason::ToolUse, usage })
     }
+}
+
+/// A provider that is overloaded; how long each call of it might have taken.
+#[derive(Default)]
+struct Overloaded(Mutex<Vec<Duration>>);
+
+#[async_trait]
+impl Models for Overloaded {
+    async fn call(&self, _: &ModelRef, _: &Prompt<'_>, timeout: Duration) -> Result<Reply, Failure> {
+        self.0.lock().unwrap().push(timeout);
+        Err(Failure { class: FailureClass::Overloaded, message: "later".into(), retry_after_ms: None })
+    }
+}
+
+/// B10: an attempt has what is left of the time for a reply, also where a pause lies in between.
+#[tokio::test]
+async fn b10_an_attempt_has_what_is_left_of_the_time() {
+    let world = World::default();
+    let run = world.start(agent("ops", &format!("reply_within = \"10s\"\n{AGENT}"))).await;
+    let models = Arc::new(Overloaded::default());
+    let ports = Ports { models: models.clone(), ..world.engine.ports().clone() };
+    let engine = Engine::new(ports, Settings::new("host".into(), 180_000));
+    for _ in 0..2 {
+        assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+        world.clock.advance(2_000);
+    }
+    assert_eq!(*models.0.lock().unwrap(), [Duration::from_secs(10), Duration::from_secs(8)]);
 }
 
 /// D7, C5: a usage beyond all bounds reaches the ceiling; it neither wraps around nor breaks the run.

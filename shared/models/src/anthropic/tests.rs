@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{build::body, parse::reply};
-use crate::testing::{Talk, Turn, any_talk, call, image, logged, model, text};
+use crate::testing::{Talk, Turn, any_talk, call, image, model, says_what_is_left_out, text};
 
 const OWN: &str = "anthropic:one";
 const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -190,17 +190,9 @@ fn case_52_reasoning_of_other_models_is_left_out() {
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
 }
 
-/// B11: what is left out of other models' replies is said in the log: whose it was, and how much.
 #[test]
 fn b11_case_52_what_is_left_out_is_said() {
-    let thought = ReplyBlock::Reasoning { raw: r#"{"type":"thinking"}"#.to_owned() };
-    let turns = |from: &str| vec![Turn::new("x", from, vec![thought.clone(), text("said"), thought.clone()])];
-    let (_, said) = logged(|| request(&Talk::new("", &[], turns("openai:one"))));
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(
-        said[0].contains("left out") && said[0].contains("openai:one") && said[0].contains("blocks: 2"),
-        "{said:?}"
-    );
+    says_what_is_left_out("openai:one", |talk| drop(request(talk)));
 }
 
 #[test]

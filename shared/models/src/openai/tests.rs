@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{build::body, parse::reply};
-use crate::testing::{Talk, Turn, any_talk, call, image, logged, model, text};
+use crate::testing::{Talk, Turn, any_talk, call, image, model, says_what_is_left_out, text};
 
 const OWN: &str = "openai:one";
 
@@ -156,17 +156,9 @@ fn case_52_reasoning_goes_back_only_where_it_came_from() {
     );
 }
 
-/// B11: what is left out of other models' replies is said in the log: whose it was, and how much.
 #[test]
 fn b11_case_52_what_is_left_out_is_said() {
-    let thought = ReplyBlock::Reasoning { raw: r#"{"type":"thinking"}"#.to_owned() };
-    let turns = |from: &str| vec![Turn::new("x", from, vec![thought.clone(), text("said"), thought.clone()])];
-    let (_, said) = logged(|| request(&Talk::new("", &[], turns("anthropic:one"))));
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(
-        said[0].contains("left out") && said[0].contains("anthropic:one") && said[0].contains("blocks: 2"),
-        "{said:?}"
-    );
+    says_what_is_left_out("anthropic:one", |talk| drop(request(talk)));
 }
 
 #[test]

@@ -7,6 +7,8 @@
     reason = "a test says what is wrong by stopping"
 )]
 
+mod calls;
+
 use dormouse_domain::{
     Mode, RequestId, RunId,
     decide::{Answer, Resolution},
@@ -27,7 +29,6 @@ const AGENT: &str = r#"
     [[tools]]
     name = "deploy"
     http = { url = "http://tools/deploy" }
-    input_schema = { type = "object", required = ["env"] }
     [[tools]]
     name = "ping"
     permission = "allow"

@@ -1,12 +1,5 @@
 //! The way of a call: announced, run, its result stored; asked about, decided, settled.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::wildcard_enum_match_arm,
-    reason = "a test says what is wrong by stopping"
-)]
-
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex},
@@ -26,32 +19,9 @@ use dormouse_domain::{
 use dormouse_engine::{Problem, StepReport};
 use dormouse_testkit::{Fault, World, agent, answer, approve, call, say};
 
-const AGENT: &str = r#"
-    models = ["scripted:x"]
-    [[tools]]
-    name = "look"
-    kind = "read"
-    http = { url = "http://tools/look" }
-    [[tools]]
-    name = "deploy"
-    http = { url = "http://tools/deploy" }
-    [[tools]]
-    name = "wipe"
-    permission = "allow"
-    http = { url = "http://tools/wipe" }
-    [[tools]]
-    builtin = "ask_user"
-"#;
+use super::{start, step};
 
 const QUESTION: &str = r#"{"question":"Which?","options":[{"value":"blue"},{"value":"red"}]}"#;
-
-async fn start(world: &World) -> RunId {
-    world.start(agent("ops", AGENT)).await
-}
-
-async fn step(world: &World, run: &RunId) -> StepReport {
-    world.engine.step(run, world.deadline()).await.unwrap()
-}
 
 async fn respond(world: &World, request: &Request, answer: &Answer) -> Result<(), Problem> {
     world.engine.respond(&World::user("ann"), &request.id, answer, None).await.map(|_| ())
