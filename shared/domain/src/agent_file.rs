@@ -185,19 +185,10 @@ impl Reader {
         };
         self.known_keys(limits, "limits.", &["turns", "tokens", "cost_usd", "wall"]);
         let turns = self.whole(limits, "turns").unwrap_or(40);
-        let cost_usd = match limits.get("cost_usd") {
-            None => 5.0,
-            Some(Toml::Float(cost)) if cost.is_finite() && *cost > 0.0 => *cost,
-            Some(Toml::Integer(cost)) if *cost > 0 && *cost < 1_000_000 => f64::from(i32::try_from(*cost).unwrap_or(0)),
-            Some(_) => {
-                self.fault("limits.cost_usd", "must be a number above 0");
-                5.0
-            }
-        };
         Limits {
             turns: u32::try_from(turns).unwrap_or(u32::MAX),
             tokens: self.whole(limits, "tokens").unwrap_or(400_000),
-            cost_usd,
+            cost_usd: self.dollars(limits, "cost_usd").unwrap_or(5.0),
             wall_ms: self.duration(limits, "limits.", "wall").unwrap_or(6 * 3_600_000),
         }
     }
@@ -376,6 +367,16 @@ impl Reader {
             );
         }
         parsed
+    }
+
+    fn dollars(&mut self, table: &Table, key: &str) -> Option<f64> {
+        let value = table.get(key)?;
+        let whole = || value.as_integer().and_then(|n| i32::try_from(n).ok()).map(f64::from);
+        let number = value.as_float().or_else(whole).filter(|n| n.is_finite() && *n > 0.0);
+        if number.is_none() {
+            self.fault(format!("limits.{key}"), "must be a number above 0");
+        }
+        number
     }
 
     fn whole(&mut self, table: &Table, key: &str) -> Option<u64> {
