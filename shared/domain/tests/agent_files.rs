@@ -2,7 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by stopping")]
 
-use dormouse_domain::{Definition, agent_file};
+use std::collections::BTreeSet;
+
+use dormouse_domain::{
+    Definition,
+    agent::{Replay, ToolKind},
+    agent_file,
+};
+use serde_json::json;
 
 /// What a tool call may take on the deployment of these tests, in milliseconds.
 const STEP_MS: u64 = 150_000;
@@ -91,5 +98,31 @@ fn a_tools_time_fits_a_step() {
     }
     for timeout in ["0s", "150001ms", "151s"] {
         assert!(is_fault_at("tools[0].timeout", &file(timeout)), "{timeout}");
+    }
+}
+
+/// A builtin brings what its file leaves out: a name for models, a description, a kind, a schema of its own.
+#[test]
+fn builtins_are_complete() {
+    use ToolKind::{Edit, Read};
+    let mut descriptions = BTreeSet::new();
+    for (builtin, name, kind, required) in [
+        ("ask_user", "ask_user", Read, json!(["question"])),
+        ("workspace.read", "read_file", Read, json!(["path"])),
+        ("workspace.create", "create_file", Edit, json!(["path", "content"])),
+        ("workspace.edit", "edit_file", Edit, json!(["path", "old", "new"])),
+        ("workspace.glob", "list_files", Read, json!(["pattern"])),
+        ("workspace.search", "search_files", Read, json!(["pattern"])),
+    ] {
+        let agent = parse(&format!("[[tools]]\nbuiltin = \"{builtin}\"")).unwrap();
+        let tool = &agent.tools[0];
+        assert_eq!((tool.name.as_str(), tool.kind, tool.replay), (name, kind, Replay::Safe), "{builtin}");
+        let schema = &tool.input_schema;
+        assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)), "{builtin}");
+        assert_eq!(schema["required"], required, "{builtin}");
+        for property in required.as_array().unwrap() {
+            assert!(schema["properties"].get(property.as_str().unwrap()).is_some(), "{builtin}: {property}");
+        }
+        assert!(tool.description.len() > 20 && descriptions.insert(tool.description.clone()), "{builtin}");
     }
 }

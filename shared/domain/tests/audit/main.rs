@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
 
 mod beside;
+mod edges;
 
 use std::{collections::BTreeMap, sync::Arc};
 
