@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
 
 mod deciding;
+mod names;
+mod planning;
 mod stored;
+mod waking;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +18,7 @@ use dormouse_domain::{
     entry::{CallResult, Dispatched, FinalStatus},
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
-    plan::{self, Circumstances},
+    plan::{self, Circumstances, Plan},
     request::{self, Request},
     run::CallState,
 };
