@@ -483,8 +483,7 @@ impl Call {
         let news = match &self.state {
             CallState::Running { .. } => true,
             CallState::Ready => answers,
-            CallState::Unknown { .. } => settles,
-            CallState::Pending { .. } => settles && self.attempts > 0,
+            CallState::Unknown { .. } | CallState::Pending { .. } => settles,
             CallState::Asking(_) | CallState::Done(_) => false,
         };
         attempt > 0 && attempt == self.attempts && news
