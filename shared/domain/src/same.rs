@@ -50,23 +50,20 @@ fn has_result(call: &Call) -> bool {
 
 /// How often the agent asked for this very call before.
 pub(crate) fn repeats(run: &Run, call: &Call) -> Repeats {
-    let mut repeats = Repeats::default();
-    let Ok(arguments) = call.arguments(run) else { return repeats };
-    let others = || run.calls().filter(|other| other.key != call.key && other.tool == call.tool);
-    if run.repeats.while_pending > 0 {
-        let joined = others().filter(|other| matches!(other.state, CallState::Done(Ending::Joined { .. })));
-        repeats.while_pending = count(joined.filter(|other| is_same(run, other, &call.tool, &arguments)));
-    }
-    let refused = run.requests.values().filter(|request| match request.status {
-        RequestStatus::Decided | RequestStatus::Expired => request.call != call.key,
-        RequestStatus::Pending | RequestStatus::Cancelled => false,
+    let Ok(arguments) = call.arguments(run) else { return Repeats::default() };
+    let same = |other: &&Call| is_same(run, other, &call.tool, &arguments);
+    let joined = run.calls().filter(|other| matches!(other.state, CallState::Done(Ending::Joined { .. })));
+    // An ending that was handed on is no further refusal: the requests are counted, not the calls.
+    let refused = run.requests.values().filter_map(|request| {
+        let other = run.call(request.call)?;
+        let refused = match request.status {
+            RequestStatus::Decided => matches!(other.state, CallState::Done(Ending::Declined { .. })),
+            RequestStatus::Expired => matches!(other.state, CallState::Done(Ending::Expired { .. })),
+            RequestStatus::Pending | RequestStatus::Cancelled => false,
+        };
+        refused.then_some(other)
     });
-    let refused = refused.filter_map(|request| run.call(request.call)).filter(|other| {
-        let refused = matches!(other.state, CallState::Done(Ending::Declined { .. } | Ending::Expired { .. }));
-        refused && is_same(run, other, &call.tool, &arguments)
-    });
-    repeats.after_refusal = count(refused);
-    repeats
+    Repeats { while_pending: count(joined.filter(same)), after_refusal: count(refused.filter(same)) }
 }
 
 fn count<'a>(calls: impl Iterator<Item = &'a Call>) -> u32 {

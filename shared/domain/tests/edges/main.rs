@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
 
+mod again;
 mod deciding;
 mod going_on;
 mod names;
@@ -21,7 +22,7 @@ use dormouse_domain::{
     next,
     plan::{self, Circumstances, Plan},
     request::{self, Request},
-    run::CallState,
+    run::{CallState, Ending},
 };
 use serde_json::Value;
 
