@@ -8,6 +8,7 @@ mod deciding;
 mod going_on;
 mod names;
 mod planning;
+mod reading;
 mod stored;
 mod waking;
 
