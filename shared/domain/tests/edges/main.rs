@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by stopping")]
 
 mod again;
+mod asking;
 mod deciding;
 mod going_on;
 mod names;

@@ -31,3 +31,40 @@ fn an_entry_is_shown_flat() {
         assert_eq!(entry(fact, driver).view(), expected);
     }
 }
+
+/// B9: tokens of all kinds are added up; what one call does not tell is not told of the sum.
+#[test]
+fn b9_usage_is_added_up() {
+    let usage = |n: u64, incomplete| Usage {
+        input_tokens: n,
+        output_tokens: 10 * n,
+        cache_read_tokens: 100 * n,
+        cache_write_tokens: 1_000 * n,
+        incomplete,
+    };
+    let mut sum = Usage::default();
+    for (n, incomplete, expected) in
+        [(1, false, usage(1, false)), (2, true, usage(3, true)), (4, false, usage(7, true))]
+    {
+        sum.add(&usage(n, incomplete));
+        assert_eq!((sum, sum.tokens()), (expected, 1_111 * expected.input_tokens));
+    }
+}
+
+/// A18: what has its default is left out of what is stored, and read as that.
+#[test]
+fn a18_defaults_are_not_stored() {
+    let stored = |usage: Usage| serde_json::to_value(usage).unwrap();
+    let plain = Usage { input_tokens: 0, output_tokens: 2, ..Usage::default() };
+    assert_eq!(stored(plain), json!({"input_tokens": 0, "output_tokens": 2}));
+    let cached = Usage { cache_read_tokens: 3, cache_write_tokens: 4, incomplete: true, ..plain };
+    let full = json!({"input_tokens": 0, "output_tokens": 2, "cache_read_tokens": 3, "cache_write_tokens": 4,
+        "incomplete": true});
+    assert_eq!(stored(cached), full);
+    for usage in [plain, cached] {
+        assert_eq!(serde_json::from_value::<Usage>(stored(usage)).unwrap(), usage);
+    }
+    let message = |supersedes| Fact::MessageAdded { by: me(), content: vec![], supersedes };
+    assert!(!message(false).encode().unwrap().1.contains("supersedes"));
+    assert!(message(true).encode().unwrap().1.contains("\"supersedes\":true"));
+}
