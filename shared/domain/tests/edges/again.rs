@@ -1,6 +1,6 @@
 //! The same call, made again (E8 to E10).
 
-use dormouse_domain::{decide::Resolution, run::Repeats};
+use dormouse_domain::run::Repeats;
 
 use super::*;
 

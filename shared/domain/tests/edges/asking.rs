@@ -1,9 +1,6 @@
 //! What a person is shown.
 
-use dormouse_domain::{
-    request::{RequestStatus, closed, summary},
-    run::AskWhy,
-};
+use dormouse_domain::request::{RequestStatus, closed, summary};
 use serde_json::json;
 
 use super::*;

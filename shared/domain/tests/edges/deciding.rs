@@ -1,6 +1,5 @@
 //! What a decision writes.
 
-use dormouse_domain::decide::Resolution;
 use serde_json::json;
 
 use super::*;

@@ -6,6 +6,7 @@
 mod again;
 mod asking;
 mod deciding;
+mod folded;
 mod going_on;
 mod names;
 mod planning;
@@ -18,13 +19,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use dormouse_domain::{
     CallKey, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, RequestKey, Run, RunId, ToolDef,
     agent_file,
-    decide::{self, Deciding, Decision},
+    decide::{self, Deciding, Decision, Resolution},
     entry::{CallResult, Dispatched, FinalStatus},
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
     plan::{self, Circumstances, Plan},
     request::{self, Request},
-    run::{CallState, Ending},
+    run::{AskWhy, CallState, Ending},
 };
 use serde_json::Value;
 

@@ -2,7 +2,6 @@
 
 use dormouse_domain::{
     RequestId,
-    decide::Resolution,
     message::ModelRef,
     request::RequestKind,
     transcript::{AssistantBlock, Message, UserBlock, prompt},
