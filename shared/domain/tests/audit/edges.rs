@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn asked() -> Vec<Written> {
-    vec![run_started(), started("d"), replied(2, vec![("do", ask())])]
-}
-
 fn paused() -> Written {
     ("~", Fact::Paused { by: me() })
 }

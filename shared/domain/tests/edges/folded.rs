@@ -77,9 +77,9 @@ fn a_message_takes_the_place_of_what_waits() {
     assert!(story.run.requests.values().all(|request| request.status == RequestStatus::Cancelled));
 }
 
-/// A call is tried three times where that does no harm; whoever ran it last is the one to be believed.
+/// B4: a call is tried three times where that does no harm; whoever ran it last is the one to be believed.
 #[test]
-fn attempts_by_replay_policy() {
+fn b4_attempts_by_replay_policy() {
     let unknown = || CallResult::Unknown { why: "lost".into() };
     for (tool, attempts) in [("look", 3), ("put", 3), ("act", 1)] {
         let mut story = Story::new();

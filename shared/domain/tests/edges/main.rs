@@ -12,6 +12,7 @@ mod names;
 mod planning;
 mod reading;
 mod stored;
+mod texts;
 mod waking;
 
 use std::{collections::BTreeMap, sync::Arc};
