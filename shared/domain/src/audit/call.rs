@@ -115,9 +115,6 @@ impl CallBook {
         if self.digest.is_none() {
             return broken("I7", "it starts, and its arguments cannot be read");
         }
-        if attempt > 1 && self.lost_at.is_none() {
-            return broken("I3", "it starts again, and nothing was lost");
-        }
         Ok(())
     }
 
@@ -176,7 +173,7 @@ impl CallBook {
             RequestKind::Uncertain => self.is_lost() && (self.needs_person() || !self.may_run()),
             RequestKind::Budget | RequestKind::External => false,
         };
-        if asked_already || self.settled || self.runs || !needed {
+        if asked_already || self.settled || !needed {
             return broken("I5", &format!("a request of kind {kind:?} for a call that does not need it"));
         }
         Ok(())

@@ -72,3 +72,142 @@ fn when_a_request_expires() {
         assert_eq!(found.iter().map(|violation| violation.invariant).collect::<Vec<_>>(), expected, "at {at}");
     }
 }
+
+/// A reply of `d` that makes one call with these arguments.
+fn with_arguments(tool: &str, arguments: &str, plan: Plan) -> Written {
+    let (by, fact) = replied(2, vec![(tool, plan)]);
+    let Fact::ModelReplied { model, stop, usage, seen, calls, .. } = fact else { panic!() };
+    let call = ReplyBlock::ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.into(), raw: None };
+    (by, Fact::ModelReplied { model, content: vec![call], stop, usage, seen, calls })
+}
+
+fn asks(driver: &'static str, kind: RequestKind) -> Written {
+    (driver, suspended(kind).1)
+}
+
+fn answer(cancels: bool) -> Decision {
+    Decision::Answer { answer: json!("x"), cancels }
+}
+
+/// I5: what is asked about, and in which state: each row is one reason why nobody is to be asked.
+#[test]
+fn i5_who_is_asked_about_what() {
+    use RequestKind::{Approval, Question, Uncertain};
+    let begun = || vec![run_started(), started("d")];
+    let deny = || decided(3, Decision::Deny { reason: None }, None);
+    let approved = || with(waiting(), [decided(3, Decision::Approve, Some("do")), started("d2")]);
+    let lost = |tool| with(running(tool), [started("d2")]);
+    let narrowed = || with(lost("look"), [mode(Mode::Normal, Some(ask()))]);
+    let question = || with(begun(), [with_arguments("ask_user", r#"{"question":"q"}"#, Plan::Question)]);
+    for (what, facts, expected) in [
+        ("an approval", with(begun(), [replied(2, vec![("do", ask())]), asks("d", Approval)]), vec![]),
+        ("an approval of what was approved", with(approved(), [asks("d2", Approval)]), vec!["I5"]),
+        ("an approval of what was refused", with(waiting(), [deny(), started("d2"), asks("d2", Approval)]), vec!["I5"]),
+        ("an approval of what may have run", with(narrowed(), [asks("d2", Approval)]), vec!["I5"]),
+        ("what a call did that may not run again", with(narrowed(), [asks("d2", Uncertain)]), vec![]),
+        ("what a lost manual call did", with(lost("act"), [asks("d2", Uncertain)]), vec![]),
+        ("what a call did that can be tried again", with(lost("look"), [asks("d2", Uncertain)]), vec!["I5"]),
+        ("what a call did that has not run", with(approved(), [asks("d2", Uncertain)]), vec!["I5"]),
+        ("a question", with(question(), [asks("d", Question)]), vec![]),
+        ("a question of a call that is none", with(lost("act"), [asks("d2", Question)]), vec!["I5"]),
+        (
+            "in a cancelled run",
+            with(begun(), [replied(2, vec![("do", ask())]), cancel(), asks("d", Approval)]),
+            vec!["I5"],
+        ),
+    ] {
+        assert_eq!(names(facts), expected, "{what}");
+    }
+    let windows = Windows { wait_until: Millis(60_001), decide_by: Millis(60_000) };
+    let opened = Opened { call: CallKey::new(2, 0), kind: Approval, windows, decisions: vec![] };
+    let crossed = ("d", Fact::Suspended { requests: vec![opened], until: None });
+    assert_eq!(names(with(begun(), [replied(2, vec![("do", ask())]), crossed])), ["I5"]);
+}
+
+/// I6: the digest is right or absent, and not absent where the decision is about arguments.
+#[test]
+fn i6_digests_of_decisions() {
+    let deny = || Decision::Deny { reason: None };
+    let unreadable = || {
+        let reply = with_arguments("do", "{\"a\":", ask());
+        vec![run_started(), started("d"), reply, suspended(RequestKind::Approval)]
+    };
+    for (what, facts, expected) in [
+        ("a refusal without one", with(waiting(), [decided(3, deny(), None)]), vec![]),
+        ("a refusal of these arguments", with(waiting(), [decided(3, deny(), Some("do"))]), vec![]),
+        ("a refusal of others", with(waiting(), [decided(3, deny(), Some("look"))]), vec!["I6"]),
+        ("a retry without one", with(uncertain(), [decided(8, retry(), None)]), vec!["I6"]),
+        ("a retry of others", with(uncertain(), [decided(8, retry(), Some("look"))]), vec!["I6"]),
+        ("an approval of what cannot be read", with(unreadable(), [decided(3, Decision::Approve, None)]), vec!["I6"]),
+    ] {
+        assert_eq!(names(facts), expected, "{what}");
+    }
+}
+
+/// I2, I3, I7: which start and which end of an attempt follow.
+#[test]
+fn i2_i3_i7_attempts() {
+    let begun = || vec![run_started(), started("d")];
+    let asked = || with(begun(), [replied(2, vec![("do", ask())])]);
+    for (what, facts, expected) in [
+        ("a start before anybody was asked", with(asked(), [("d", dispatched(1))]), vec!["I7"]),
+        (
+            "a start of attempt 0",
+            with(begun(), [replied(2, vec![("look", Plan::Allow)]), ("d", dispatched(0))]),
+            vec!["I2"],
+        ),
+        ("an end of attempt 0", with(running("act"), [("d", finished(0, returned()))]), vec!["I2"]),
+        ("a first attempt that was not sent", with(running("act"), [("d", finished(1, not_sent()))]), vec![]),
+        (
+            "what was not sent starts again",
+            with(running("look"), [("d", finished(1, not_sent())), ("d", dispatched(2))]),
+            vec!["I3"],
+        ),
+        ("a start of what cannot be read", with(begun(), [with_arguments("look", "[1", Plan::Start)]), vec!["I7"]),
+    ] {
+        assert_eq!(names(facts), expected, "{what}");
+    }
+}
+
+/// I7: another verdict is for calls that nothing has happened to.
+#[test]
+fn i7_which_calls_get_another_verdict() {
+    let begun = || vec![run_started(), started("d")];
+    let refuse = || Plan::Deny { because: "x".into() };
+    let narrow = || mode(Mode::Plan, Some(refuse()));
+    let ready = || with(begun(), [replied(2, vec![("act", Plan::Allow)])]);
+    let approved = || with(waiting(), [decided(3, Decision::Approve, Some("do"))]);
+    let question = with_arguments("ask_user", r#"{"question":"q"}"#, Plan::Question);
+    let ended = with(running("look"), [("d", finished(1, returned()))]);
+    for (what, facts, expected) in [
+        ("one that is ready", with(ready(), [narrow()]), vec![]),
+        ("one that was lost and is to be tried again", with(running("look"), [started("d2"), narrow()]), vec![]),
+        ("one that runs", with(running("act"), [narrow()]), vec!["I7"]),
+        ("one that has its result", with(ended, [narrow()]), vec!["I7"]),
+        ("one that waits", with(waiting(), [narrow()]), vec!["I7"]),
+        ("one that was approved", with(approved(), [narrow()]), vec!["I7"]),
+        ("a question", with(begun(), [question, narrow()]), vec!["I7"]),
+        ("refused, it starts", with(ready(), [narrow(), ("d", dispatched(1))]), vec!["I3"]),
+        ("it starts with the verdict", with(ready(), [mode(Mode::Yolo, Some(Plan::Start))]), vec!["I2"]),
+        (
+            "it is taken for another",
+            with(ready(), [mode(Mode::Yolo, Some(Plan::Known { call: CallKey::new(2, 0) }))]),
+            vec!["I2"],
+        ),
+    ] {
+        assert_eq!(names(facts), expected, "{what}");
+    }
+}
+
+/// D4: an answer that cancels closes what waits and lets the run be ended as cancelled; beside a run that
+/// has completed it cancels nothing.
+#[test]
+fn d4_answers_that_cancel() {
+    let asked = with_arguments("ask_user", r#"{"question":"q"}"#, Plan::Question);
+    let asked = || vec![run_started(), started("d"), asked.clone(), suspended(RequestKind::Question)];
+    let chosen = || decided(3, answer(true), None);
+    assert!(names(with(asked(), [chosen(), ("~", over(FinalStatus::Cancelled))])).is_empty());
+    assert_eq!(names(with(asked(), [decided(3, answer(false), None), ("~", over(FinalStatus::Cancelled))])), ["B8"]);
+    let message = || ("~", Fact::MessageAdded { by: me(), content: vec![Content::text("hm")], supersedes: false });
+    assert_eq!(names(with(asked(), [chosen(), message()])), ["B8"]);
+}

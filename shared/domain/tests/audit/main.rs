@@ -41,6 +41,13 @@ const AGENT: &str = r#"
     name = "never"
     permission = "deny"
     http = { url = "http://x" }
+    [[tools]]
+    name = "put"
+    permission = "allow"
+    replay = "idempotent"
+    http = { url = "http://x" }
+    [[tools]]
+    builtin = "ask_user"
 "#;
 
 fn definition() -> Arc<Definition> {
