@@ -3,6 +3,7 @@
 use dormouse_domain::{
     entry::{DriverStop, Outcome},
     item::standing,
+    request::RequestKind,
     retry::{self, Failure, FailureClass},
     run::Status,
 };
@@ -128,6 +129,35 @@ fn a_failed_run_names_what_may_have_run() {
         }
         let Next::Finish(outcome) = story.next() else { panic!("{:?}", story.next()) };
         assert_eq!((outcome.status, outcome.unknown_calls), (FinalStatus::Failed, expected));
+    }
+}
+
+/// Of the calls that have their ending, those are named whose ending says that nobody knows.
+#[test]
+fn b8_a_cancelled_run_names_what_ended_unknown() {
+    let expired = |kind| Ending::Expired { kind };
+    let returned = Ending::Returned { content: vec![], is_error: true };
+    for (ending, unknown) in [
+        (Ending::Abandoned, true),
+        (Ending::GaveUp { why: "x".into() }, true),
+        (expired(RequestKind::Uncertain), true),
+        (expired(RequestKind::Approval), false),
+        (expired(RequestKind::Question), false),
+        (returned, false),
+        (Ending::NotSent { why: "x".into() }, false),
+        (Ending::Declined { reason: None }, false),
+        (Ending::Settled { result: "x".into() }, false),
+        (Ending::Superseded, false),
+        (Ending::Cancelled, false),
+    ] {
+        let mut story = Story::new();
+        story.reply(vec![call("act", "{}")]);
+        let key = story.keys()[0];
+        story.run.turns[0].calls[0].state = CallState::Done(ending.clone());
+        story.put(Fact::CancelRequested { by: me(), reason: None });
+        let Next::Finish(outcome) = story.next() else { panic!("{:?}", story.next()) };
+        let expected = if unknown { vec![key] } else { vec![] };
+        assert_eq!((outcome.status, outcome.unknown_calls), (FinalStatus::Cancelled, expected), "{ending:?}");
     }
 }
 

@@ -103,3 +103,33 @@ fn b8_nothing_starts_with_a_reply_to_a_run_that_is_held() {
     story.put(Fact::Resumed { by: me() });
     assert_eq!(plans(&story, &look), [Plan::Start]);
 }
+
+/// A change of mode gives another verdict to calls that neither ran nor were asked about, and decides
+/// no open request and no question.
+#[test]
+fn what_a_change_of_mode_plans_anew() {
+    let question = call("ask_user", r#"{"question":"q"}"#);
+    let mut story = Story::new();
+    story.put(Fact::Paused { by: me() });
+    story.reply(vec![call("look", "{}"), call("do", "{}"), call("put", "{}"), question]);
+    let keys = story.keys();
+    let planned = |run: &Run, mode| {
+        let plans = plan::replan(run, mode).into_iter();
+        plans.map(|change| (change.call, format!("{:?}", change.plan))).collect::<Vec<_>>()
+    };
+    let kinds = |mode| {
+        let planned = planned(&story.run, mode);
+        assert_eq!(planned.iter().map(|(call, _)| *call).collect::<Vec<_>>(), keys[..3]);
+        planned.into_iter().map(|(_, plan)| plan.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(Mode::Plan), ["Allow", "Deny", "Deny"]);
+    assert_eq!(kinds(Mode::Normal), ["Allow", "Ask", "Allow"]);
+    assert_eq!(kinds(Mode::Yolo), ["Allow", "Allow", "Allow"]);
+
+    let mut asked = Story::new();
+    asked.reply(vec![call("do", "{}")]);
+    let request = asked.request();
+    assert_eq!(plan::replan(&asked.run, Mode::Yolo), [], "it waits");
+    asked.decide(&request, Decision::Approve);
+    assert_eq!(plan::replan(&asked.run, Mode::Plan), [], "a person said yes");
+}
