@@ -85,7 +85,7 @@ impl CallBook {
 
     /// Whether it is not known what it did, and nobody said since what to do about that.
     fn is_lost(&self) -> bool {
-        self.lost_at.is_some() && self.lost_at > self.retried_at
+        self.lost_at > self.retried_at
     }
 
     /// Whether only a person can say what now.

@@ -34,7 +34,7 @@ impl Audit {
             | Next::Reopen
             | Next::Finish(_) => false,
         };
-        if asks && after.driver.is_some() {
+        if asks {
             self.prompts.insert(after.len, blocks(after));
         }
     }
