@@ -26,6 +26,8 @@ pub enum Fault {
     LostAfter,
     /// Writers got in each other's way.
     Contention,
+    /// The write is larger than the store takes.
+    TooLarge,
 }
 
 /// A store in front of which faults can be queued, one per write.
@@ -76,6 +78,7 @@ impl FaultyStore {
                 Err(WriteError::Ambiguous("lost by the test".to_owned()))
             }
             Fault::Contention => Err(WriteError::Contention),
+            Fault::TooLarge => Err(WriteError::TooLarge("refused by the test".to_owned())),
         }
     }
 }

@@ -1,0 +1,106 @@
+//! Results that are stored together with files, and what is too large to store.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use async_trait::async_trait;
+use dormouse_domain::{RunId, ToolDef, entry::CallResult, message::Content};
+use dormouse_engine::{
+    Engine, Ports, Settings, StepReport,
+    ports::{FileVersion, FileWrite, Files, ToolCall, ToolReply, Tools},
+};
+use dormouse_testkit::{Fault, World, call};
+use serde_json::Value;
+
+use crate::start;
+
+/// A tool that writes file `p`, which must be at the version it names; it counts its calls.
+struct Writer {
+    expect: FileVersion,
+    calls: AtomicU32,
+}
+
+#[async_trait]
+impl Tools for Writer {
+    fn validate(&self, _: &ToolDef, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+    async fn call(&self, call: &ToolCall) -> ToolReply {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let (workspace, path, content) = (call.workspace.clone(), "p".into(), "text".into());
+        let file = FileWrite { workspace, path, content, expect: self.expect };
+        ToolReply {
+            result: CallResult::Returned { content: vec![Content::text("written")], is_error: false },
+            files: vec![file],
+        }
+    }
+}
+
+async fn edit(expect: FileVersion, faults: &[Fault]) -> (World, RunId, Arc<Writer>) {
+    let world = World::default();
+    let run = start(&world).await;
+    world.models.reply(vec![call("a", "edit", "{}")]);
+    let writer = Arc::new(Writer { expect, calls: AtomicU32::new(0) });
+    let ports = Ports { tools: writer.clone(), ..world.engine.ports().clone() };
+    world.store.inject(faults);
+    let engine = Engine::new(ports, Settings::new("host".to_owned(), 180_000));
+    assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    (world, run, writer)
+}
+
+/// A result and its files are one transaction: both are there.
+#[tokio::test]
+async fn a_result_is_stored_with_its_files() {
+    let (world, run, writer) = edit(FileVersion::Absent, &[]).await;
+    let file = world.memory.file(run.to_string().as_str(), "p").await.unwrap().unwrap();
+    assert_eq!((file.content.as_str(), file.version), ("text", 1));
+    assert_eq!(writer.calls.load(Ordering::SeqCst), 1);
+    assert!(world.models.asked()[1].contains("written"));
+}
+
+/// A file that others keep changing is tried three times; then the call says that it did nothing.
+#[tokio::test]
+async fn a_file_that_keeps_changing_is_given_up() {
+    let (world, run, writer) = edit(FileVersion::At(7), &[]).await;
+    assert_eq!(writer.calls.load(Ordering::SeqCst), 3);
+    assert!(world.memory.file(run.to_string().as_str(), "p").await.unwrap().is_none());
+    let told = world.models.asked().pop().unwrap();
+    assert!(told.contains("Not done: p keeps being changed by others"), "{told}");
+}
+
+/// What is too large to store says so in place of the result: with files, nothing was done; without, the
+/// tool ran.
+#[tokio::test]
+async fn results_that_are_too_large_say_so() {
+    // The claim and the reply are stored.
+    let faults = [Fault::None, Fault::None, Fault::TooLarge];
+    let (world, run, writer) = edit(FileVersion::Absent, &faults).await;
+    assert_eq!(writer.calls.load(Ordering::SeqCst), 1);
+    assert!(world.memory.file(run.to_string().as_str(), "p").await.unwrap().is_none());
+    let told = world.models.asked().pop().unwrap();
+    assert!(told.contains("Not done: too large to store"), "{told}");
+
+    let world = World::default();
+    let run = start(&world).await;
+    world.models.reply(vec![call("a", "look", "{}")]);
+    world.store.inject(&faults);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    assert_eq!(world.tools.count("look"), 1);
+    let told = world.models.asked().pop().unwrap();
+    assert!(told.contains("The tool ran, but its result is too large to store"), "{told}");
+}
+
+/// A reply that is too large to store is a failed model call: the model is asked again.
+#[tokio::test]
+async fn a_reply_that_is_too_large_is_a_failure() {
+    let world = World::default();
+    let run = start(&world).await;
+    world.store.inject(&[Fault::None, Fault::TooLarge]);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    let kinds = world.memory.kinds(&run);
+    assert_eq!(kinds, ["RunStarted", "DriverStarted", "ModelFailed", "Suspended"]);
+    world.clock.advance(2_000);
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+}
