@@ -59,10 +59,9 @@ fn messages_of_failures_are_cut() {
     let story = Story::new();
     let message = |bytes: usize| {
         let failure = Failure { class: FailureClass::Server, message: "x".repeat(bytes), retry_after_ms: None };
-        match retry::after(&story.run, &failure, story.now, story.now) {
-            Fact::ModelFailed { message, .. } => message.len(),
-            fact => panic!("{fact:?}"),
-        }
+        let fact = retry::after(&story.run, &failure, story.now, story.now);
+        let Fact::ModelFailed { message, .. } = fact else { panic!("{fact:?}") };
+        message.len()
     };
     assert_eq!((message(1_999), message(2_000), message(2_001)), (1_999, 2_000, 2_000));
 }
