@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, Fact, Millis, Principal, RequestId, RequestKey, RunId,
+    Definition, Digest, Entry, EntryId, Fact, Millis, Principal, RequestId, RequestKey, RunId,
     item::RunItem,
     request::{Request, RequestStatus},
 };
@@ -33,13 +33,15 @@ pub struct MemoryStore {
     data: Mutex<Data>,
     clock: Arc<dyn Clock>,
     writes: Mutex<Vec<&'static str>>,
+    /// What was committed under each id: the same once more changes nothing, another is refused.
+    committed: Mutex<BTreeMap<EntryId, Commit>>,
 }
 
 impl MemoryStore {
     /// An empty store; `clock` says when receipts are forgotten and requests too old to be listed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { data: Mutex::default(), clock, writes: Mutex::default() }
+        Self { data: Mutex::default(), clock, writes: Mutex::default(), committed: Mutex::default() }
     }
 
     /// The journal of a run.
@@ -192,10 +194,17 @@ impl Store for MemoryStore {
 
     async fn commit(&self, commit: &Commit) -> Result<(), WriteError> {
         let now = self.clock.now();
+        let mut committed = locked(&self.committed);
+        match committed.get(&commit.id) {
+            Some(before) if before == commit => return Ok(()),
+            Some(_) => return Err(WriteError::Unavailable("the id of another write".to_owned())),
+            None => {}
+        }
         let mut data = locked(&self.data);
         if let Some(after) = data.with(commit, now)? {
             *data = after;
             locked(&self.writes).push("transaction");
+            committed.insert(commit.id.clone(), commit.clone());
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub(crate) type Hook = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Sen
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Load,
+    Item,
     Overview,
     Row,
     Dispatch,
@@ -95,6 +96,7 @@ impl Store for Hooked {
         self.inner.definition(digest).await
     }
     async fn item(&self, run: &RunId) -> Result<Option<RunItem>, StoreError> {
+        self.reach(At::Item).await;
         self.inner.item(run).await
     }
     async fn request(&self, id: &RequestId) -> Result<Option<Request>, StoreError> {

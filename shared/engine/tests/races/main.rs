@@ -12,6 +12,7 @@ mod hooked;
 mod models;
 mod overtaken;
 mod same_key;
+mod stale;
 mod unknown;
 
 use std::sync::Arc;
