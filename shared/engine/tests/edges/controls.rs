@@ -1,9 +1,9 @@
 //! What people do from outside, and the keys that they do it under.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dormouse_domain::{Mode, decide::MAX_TEXT_BYTES, message::Content, run::Status};
-use dormouse_engine::{Problem, StartRun};
+use dormouse_engine::{Problem, StartRun, StepReport};
 use dormouse_testkit::{World, agent, call, say};
 
 use crate::{AGENT, ann, key, start};
@@ -56,7 +56,7 @@ async fn how_long_a_reason_may_be() {
 
 /// A message takes the place of what waits only where the agent says so, nobody drives the run, and it
 /// waits for a person.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn which_messages_supersede() {
     let says = || vec![Content::text("forget it")];
     let supersede = format!("on_message = \"supersede\"\n{AGENT}");
@@ -77,15 +77,13 @@ async fn which_messages_supersede() {
     // While a driver holds the run, it is the driver's to go on.
     let world = Arc::new(World::default());
     let run = world.start(agent("ops", &supersede)).await;
-    let (other, id) = (world.clone(), run.clone());
     world.models.reply(vec![call("a", "look", "{}"), call("b", "deploy", "{}")]);
-    world.tools.on("look", move |_| {
-        let (other, id) = (other.clone(), id.clone());
-        let content = vec![Content::text("hurry")];
-        futures::executor::block_on(async { other.engine.add_message(&ann(), &id, content, None).await.unwrap() });
-        dormouse_domain::entry::CallResult::Returned { content: vec![], is_error: false }
-    });
-    world.engine.step(&run, world.deadline()).await.unwrap();
+    world.tools.slow("look", Duration::from_secs(10));
+    let (other, id) = (world.clone(), run.clone());
+    let driver = tokio::spawn(async move { other.engine.step(&id, other.deadline()).await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.engine.add_message(&ann(), &run, says(), None).await.unwrap();
+    assert_eq!(driver.await.unwrap(), StepReport::Suspended);
     assert_eq!((world.status(&run).await, world.pending(&run).await.len()), (Status::Waiting, 1));
 }
 

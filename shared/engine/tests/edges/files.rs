@@ -1,12 +1,15 @@
 //! Results that are stored together with files, and what is too large to store.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use dormouse_domain::{RunId, ToolDef, entry::CallResult, message::Content};
+use dormouse_domain::{RunId, ToolDef, entry::CallResult, item::TAKEOVER_MARGIN_MS, message::Content};
 use dormouse_engine::{
     Engine, Ports, Settings, StepReport,
     ports::{FileVersion, FileWrite, Files, ToolCall, ToolReply, Tools},
@@ -16,9 +19,10 @@ use serde_json::Value;
 
 use crate::start;
 
-/// A tool that writes file `p`, which must be at the version it names; it counts its calls.
+/// A tool that writes file `p`, which must be at the version it names, in its time; it counts its calls.
 struct Writer {
     expect: FileVersion,
+    takes: Duration,
     calls: AtomicU32,
 }
 
@@ -29,6 +33,7 @@ impl Tools for Writer {
     }
     async fn call(&self, call: &ToolCall) -> ToolReply {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(self.takes).await;
         let (workspace, path, content) = (call.workspace.clone(), "p".into(), "text".into());
         let file = FileWrite { workspace, path, content, expect: self.expect };
         ToolReply {
@@ -42,7 +47,7 @@ async fn edit(expect: FileVersion, faults: &[Fault]) -> (World, RunId, Arc<Write
     let world = World::default();
     let run = start(&world).await;
     world.models.reply(vec![call("a", "edit", "{}")]);
-    let writer = Arc::new(Writer { expect, calls: AtomicU32::new(0) });
+    let writer = Arc::new(Writer { expect, takes: Duration::ZERO, calls: AtomicU32::new(0) });
     let ports = Ports { tools: writer.clone(), ..world.engine.ports().clone() };
     world.store.inject(faults);
     let engine = Engine::new(ports, Settings::new("host".to_owned(), 180_000));
@@ -58,6 +63,29 @@ async fn a_result_is_stored_with_its_files() {
     assert_eq!((file.content.as_str(), file.version), ("text", 1));
     assert_eq!(writer.calls.load(Ordering::SeqCst), 1);
     assert!(world.models.asked()[1].contains("written"));
+}
+
+/// Case 37: a result that comes from a driver which lost the run is stored with its files too, and answers
+/// the request that was opened for it.
+#[tokio::test(start_paused = true)]
+async fn case_37_a_late_result_is_stored_with_its_files() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    world.models.reply(vec![call("a", "wipe", "{}")]);
+    let writer =
+        Arc::new(Writer { expect: FileVersion::Absent, takes: Duration::from_secs(10), calls: AtomicU32::new(0) });
+    let ports = Ports { tools: writer.clone(), ..world.engine.ports().clone() };
+    let engine = Engine::new(ports, Settings::new("host".to_owned(), 180_000));
+    let (id, deadline) = (run.clone(), world.deadline());
+    let old = tokio::spawn(async move { engine.step(&id, deadline).await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.clock.advance(180_000 + TAKEOVER_MARGIN_MS);
+    assert_eq!(world.other_host("second").step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    assert_eq!(world.pending(&run).await.len(), 1);
+    assert_eq!(old.await.unwrap(), StepReport::TakenOver);
+    assert!(world.pending(&run).await.is_empty());
+    let file = world.memory.file(run.to_string().as_str(), "p").await.unwrap().unwrap();
+    assert_eq!((file.content.as_str(), writer.calls.load(Ordering::SeqCst)), ("text", 1));
 }
 
 /// A file that others keep changing is tried three times; then the call says that it did nothing.

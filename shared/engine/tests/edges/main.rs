@@ -11,6 +11,7 @@ mod controls;
 mod files;
 mod steps;
 mod sweeping;
+mod tasks;
 
 use dormouse_domain::{Digest, Principal, RunId};
 use dormouse_engine::IdempotencyKey;
@@ -29,6 +30,10 @@ const AGENT: &str = r#"
     [[tools]]
     name = "deploy"
     http = { url = "http://tools/deploy" }
+    [[tools]]
+    name = "wipe"
+    permission = "allow"
+    http = { url = "http://tools/wipe" }
     [[tools]]
     name = "edit"
     permission = "allow"

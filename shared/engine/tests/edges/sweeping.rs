@@ -51,19 +51,19 @@ async fn d7_a_host_that_starts_wakes_what_lost_its_driver() {
     let world = World::default();
     let mut runs = start_many(&world, 160).await;
     let held = runs.pop_first().unwrap();
-    world.models.reply(vec![call("a", "look", "{}")]);
-    world.tools.slow("look", Duration::from_secs(3600));
-    let longest = world.clock.now().plus(15 * 60 * 1000);
-    let dead = tokio::time::timeout(Duration::from_millis(50), world.engine.step(&held, longest)).await;
-    assert!(dead.is_err());
-    assert_eq!(world.status(&held).await, Status::Running);
-
     let beside = runs.pop_first().unwrap();
     world.models.reply(vec![call("a", "deploy", "{}")]);
     world.models.reply(vec![say("I went on")]);
     world.engine.step(&beside, world.deadline()).await.unwrap();
     world.clock.advance(60_001);
     assert_eq!(world.engine.step(&beside, world.deadline()).await.unwrap(), StepReport::Finished);
+
+    world.models.reply(vec![call("a", "look", "{}")]);
+    world.tools.slow("look", Duration::from_secs(3600));
+    let longest = world.clock.now().plus(15 * 60 * 1000);
+    let dead = tokio::time::timeout(Duration::from_millis(50), world.engine.step(&held, longest)).await;
+    assert!(dead.is_err());
+    assert_eq!(world.status(&held).await, Status::Running);
     world.queue.take();
 
     let swept = world.other_host("next").wake_orphans().await.unwrap();
