@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use dormouse_domain::{RunId, ToolDef, entry::CallResult, item::TAKEOVER_MARGIN_MS, message::Content};
 use dormouse_engine::{
     Engine, Ports, Settings, StepReport,
-    ports::{FileVersion, FileWrite, Files, ToolCall, ToolReply, Tools},
+    ports::{Clock, FileVersion, FileWrite, Files, ToolCall, ToolReply, Tools},
 };
 use dormouse_testkit::{Fault, World, call};
 use serde_json::Value;
@@ -63,6 +63,31 @@ async fn a_result_is_stored_with_its_files() {
     assert_eq!((file.content.as_str(), file.version), ("text", 1));
     assert_eq!(writer.calls.load(Ordering::SeqCst), 1);
     assert!(world.models.asked()[1].contains("written"));
+}
+
+/// X3: a result with files is written with these and nothing else: the run's item stays as it was claimed.
+#[tokio::test(start_paused = true)]
+async fn x3_a_result_with_files_leaves_the_item_alone() {
+    let world = Arc::new(World::default());
+    let run = start(&world).await;
+    let claimed = world.clock.now();
+    world.models.reply(vec![call("a", "edit", "{}")]);
+    let (takes, calls) = (Duration::from_secs(10), AtomicU32::new(0));
+    let writer = Arc::new(Writer { expect: FileVersion::Absent, takes, calls });
+    let ports = Ports { tools: writer, ..world.engine.ports().clone() };
+    let engine = Engine::new(ports, Settings::new("host".to_owned(), 180_000));
+    let (other, id) = (world.clone(), run.clone());
+    let looks = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        other.clock.advance(5_000);
+        let (inner, models) = (other.clone(), other.models.clone());
+        models.before_reply(move || async move {
+            assert!(inner.memory.kinds(&id).contains(&"CallFinished"));
+            assert_eq!(inner.view(&id).await.item.updated_at, claimed);
+        });
+    });
+    assert_eq!(engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
+    looks.await.unwrap();
 }
 
 /// Case 37: a result that comes from a driver which lost the run is stored with its files too, and answers
