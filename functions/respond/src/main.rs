@@ -1,15 +1,19 @@
-//! Decides requests. Has no models: it records what a person said and wakes a step.
+//! Decides requests. Has no models and runs no tools: it checks what a person said, records it, and wakes a
+//! step.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
 use dormouse_host::{Host, Parts};
+use dormouse_tools::Checker;
 use lambda_runtime::{LambdaEvent, service_fn};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     dormouse_host::init_tracing();
-    let engine = Host::from_env().await?.engine(Parts::none());
+    // Arguments that a person changed must fit the tool.
+    let parts = Parts { tools: Arc::new(Checker::default()), ..Parts::none() };
+    let engine = Host::from_env().await?.engine(parts);
     let handler = service_fn(async |event: LambdaEvent<ApiGatewayProxyRequest>| {
         Ok::<_, Infallible>(dormouse_api::respond(&engine, event.payload).await)
     });

@@ -137,10 +137,10 @@ pub(crate) struct RespondBody {
     answer: Option<Value>,
     #[serde(default)]
     resolution: Option<Resolution>,
-    /// Goes with `edit`, `always` and `raise`, which no request offers yet: then the decision is
-    /// refused for that reason, not the field as unknown.
     #[serde(default)]
-    arguments: Option<IgnoredAny>,
+    arguments: Option<Value>,
+    /// Goes with `always` and `raise`, which no request offers yet: then the decision is refused for that
+    /// reason, not the field as unknown.
     #[serde(default)]
     scope: Option<IgnoredAny>,
     #[serde(default)]
@@ -154,18 +154,15 @@ impl RespondBody {
             let detail = "`decision` is missing; the request's `decisions` says which are on offer";
             return Err(invalid(detail).member("field", "decision"));
         };
-        let strays = [
-            ("arguments", self.arguments.is_some(), DecisionKind::Edit),
-            ("scope", self.scope.is_some(), DecisionKind::Always),
-            ("by", self.by.is_some(), DecisionKind::Raise),
-        ];
+        let strays =
+            [("scope", self.scope.is_some(), DecisionKind::Always), ("by", self.by.is_some(), DecisionKind::Raise)];
         if let Some((field, ..)) = strays.into_iter().find(|(_, given, goes_with)| *given && *goes_with != decision) {
             let decision = decision.as_str();
             let detail = format!("`{field}` does not go with the decision {decision}; leave it out");
             return Err(Problem::new(Kind::InvalidAnswer, detail));
         }
-        let Self { digest, reason, answer, resolution, .. } = self;
-        Ok(Answer { decision, digest, reason, answer, resolution })
+        let Self { digest, arguments, reason, answer, resolution, .. } = self;
+        Ok(Answer { decision, digest, arguments, reason, answer, resolution })
     }
 
     /// The answer to the one request of a run that waits: here `{answer}` alone answers a question.

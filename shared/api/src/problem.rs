@@ -176,7 +176,7 @@ impl From<Refusal> for Problem {
                 let offered: Vec<_> = offered.into_iter().map(DecisionKind::as_str).collect();
                 Self::new(Kind::InvalidAnswer, text).member("offered", offered)
             }
-            Refusal::DigestMissing | Refusal::Invalid(_) => Self::new(Kind::InvalidAnswer, text),
+            Refusal::DigestMissing | Refusal::Invalid(_) | Refusal::BadEdit(_) => Self::new(Kind::InvalidAnswer, text),
             Refusal::DigestMismatch => Self::new(Kind::DigestMismatch, text),
         }
     }

@@ -10,12 +10,15 @@ use crate::{
     ids::{Digest, EntryId, Millis, Principal},
     json,
     next::{Next, next},
+    plan,
     request::{DecisionKind, Request, RequestStatus, Settled},
     run::Run,
 };
 
 /// Longest text that a person can give as an answer, a reason or a result, in bytes.
 pub const MAX_TEXT_BYTES: usize = 16 * 1024;
+/// Largest arguments that a person can put in the place of the model's, in bytes of canonical text.
+pub const MAX_EDIT_BYTES: usize = 64 * 1024;
 
 /// A decision that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,6 +26,11 @@ pub const MAX_TEXT_BYTES: usize = 16 * 1024;
 pub enum Decision {
     /// The call runs as it was shown.
     Approve,
+    /// The call runs with these arguments instead of the model's.
+    Edit {
+        /// The arguments, canonical: an object that fits the tool's schema.
+        arguments: Value,
+    },
     /// The call does not run.
     Deny {
         /// What the person said about it, for the model.
@@ -54,6 +62,11 @@ impl Decision {
                 "decided once and for all; the call may run, with exactly the arguments that were shown, unless the \
                  run is paused or ends first. Should a crash leave open what it did, it is repeated only if its tool \
                  allows that or a person says so"
+            }
+            Self::Edit { .. } => {
+                "decided once and for all; the call may run, with exactly the arguments that you gave, unless the run is \
+                 paused or ends first, and the agent is told that a person changed them. Should a crash leave open what \
+                 it did, it is repeated only if its tool allows that or a person says so"
             }
             Self::Deny { .. } => "decided once and for all; the call does not run",
             Self::Answer { cancels: false, .. } => "decided once and for all; the agent gets this answer",
@@ -93,6 +106,9 @@ pub struct Answer {
     /// The digest of what the person saw.
     #[serde(default)]
     pub digest: Option<String>,
+    /// With `edit`: what the call is to run with.
+    #[serde(default)]
+    pub arguments: Option<Value>,
     /// With `deny`: why.
     #[serde(default)]
     pub reason: Option<String>,
@@ -102,6 +118,14 @@ pub struct Answer {
     /// With `settle`: which way.
     #[serde(default)]
     pub resolution: Option<Resolution>,
+}
+
+impl Answer {
+    /// This decision, and nothing said with it.
+    #[must_use]
+    pub fn new(decision: DecisionKind) -> Self {
+        Self { decision, digest: None, arguments: None, reason: None, answer: None, resolution: None }
+    }
 }
 
 /// Why an answer is not taken. Each message says what to do.
@@ -133,6 +157,9 @@ pub enum Refusal {
     /// The answer does not fit the question.
     #[error("{0}")]
     Invalid(String),
+    /// The call may not run with the arguments that a person put in the place of the model's.
+    #[error("the call cannot run with these arguments: {0}; the request still waits")]
+    BadEdit(String),
 }
 
 fn names(kinds: &[DecisionKind]) -> String {
@@ -154,11 +181,18 @@ pub fn still_open(request: &Request, now: Millis) -> Result<(), Refusal> {
     }
 }
 
-/// Checks `answer`, given by `by` at `now`, against the stored `request`.
+/// Checks `answer`, given by `by` at `now`, against the stored `request`. `fits` says what is wrong with
+/// arguments that are to take the place of the model's: the tool's schema, and what policy forbids.
 ///
 /// # Errors
 /// [`Refusal`], in this order: not theirs, no longer open, not on offer, digest, content.
-pub fn check(request: &Request, answer: &Answer, by: &Principal, now: Millis) -> Result<Decision, Refusal> {
+pub fn check(
+    request: &Request,
+    answer: &Answer,
+    by: &Principal,
+    now: Millis,
+    fits: &dyn Fn(&Value) -> Result<(), String>,
+) -> Result<Decision, Refusal> {
     if request.inbox != *by {
         return Err(Refusal::NotFound);
     }
@@ -186,7 +220,11 @@ pub fn check(request: &Request, answer: &Answer, by: &Principal, now: Millis) ->
             only(answer, &["resolution"])?;
             check_settlement(answer)?
         }
-        given @ (DecisionKind::Edit | DecisionKind::Always | DecisionKind::Raise | DecisionKind::Stop) => {
+        DecisionKind::Edit => {
+            only(answer, &["arguments"])?;
+            check_edit(request, answer, fits)?
+        }
+        given @ (DecisionKind::Always | DecisionKind::Raise | DecisionKind::Stop) => {
             return Err(Refusal::NotOffered { given, offered: request.decisions.clone() });
         }
     };
@@ -217,7 +255,7 @@ pub fn record(
     now: Millis,
 ) -> Result<Deciding, Corrupt> {
     let about_arguments = match &decision {
-        Decision::Approve => true,
+        Decision::Approve | Decision::Edit { .. } => true,
         Decision::Settle { resolution } => *resolution == Resolution::Retry,
         Decision::Deny { .. } | Decision::Answer { .. } => false,
     };
@@ -261,6 +299,7 @@ fn check_digest(stored: &Digest, answer: &Answer, retries: bool) -> Result<(), R
 /// A field that belongs to another decision is a contradiction, not noise.
 fn only(answer: &Answer, allowed: &[&str]) -> Result<(), Refusal> {
     let given = [
+        ("arguments", answer.arguments.is_some()),
         ("reason", answer.reason.is_some()),
         ("answer", answer.answer.is_some()),
         ("resolution", answer.resolution.is_some()),
@@ -280,6 +319,24 @@ fn bounded(what: &str, text: &str) -> Result<String, Refusal> {
         return Err(Refusal::Invalid(format!("the {what} has {size} bytes; at most {MAX_TEXT_BYTES} are taken")));
     }
     Ok(text.to_owned())
+}
+
+/// Arguments that are those of the request are an approval: nothing was changed, and the model is not told
+/// that something was.
+fn check_edit(
+    request: &Request,
+    answer: &Answer,
+    fits: &dyn Fn(&Value) -> Result<(), String>,
+) -> Result<Decision, Refusal> {
+    let Some(given) = &answer.arguments else {
+        return Err(Refusal::Invalid("send the `arguments` that the call is to run with, all of them".to_owned()));
+    };
+    let arguments = plan::canonical_arguments(given, MAX_EDIT_BYTES).map_err(Refusal::BadEdit)?;
+    if arguments == request.arguments {
+        return Ok(Decision::Approve);
+    }
+    fits(&arguments).map_err(Refusal::BadEdit)?;
+    Ok(Decision::Edit { arguments })
 }
 
 fn check_answer(request: &Request, answer: &Answer) -> Result<Decision, Refusal> {

@@ -224,7 +224,8 @@ fn to_open(run: &Run, now: Millis) -> Vec<Opened> {
                 return None;
             }
         };
-        let bytes = call.raw_arguments(run).map_or(0, str::len);
+        let edited = call.edited.as_ref().map_or(0, |arguments| arguments.to_string().len());
+        let bytes = call.raw_arguments(run).map_or(0, str::len).max(edited);
         Some((bytes, Opened { call: call.key, kind, windows, decisions: DecisionKind::offered(kind) }))
     });
     let mut opened_bytes = 0_usize;

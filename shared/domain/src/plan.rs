@@ -131,12 +131,20 @@ pub fn arguments(raw: &str) -> Result<Value, String> {
     let raw = if raw.trim().is_empty() { "{}" } else { raw };
     let value: Value = serde_json::from_str(&json::well_formed(raw))
         .map_err(|error| format!("the arguments are not valid JSON ({error}); send one JSON object"))?;
+    canonical_arguments(&value, MAX_ARGUMENT_BYTES)
+}
+
+/// `value` as the arguments of a call: in canonical form, of at most `max_bytes`.
+///
+/// # Errors
+/// What is wrong with them, for whoever gave them.
+pub(crate) fn canonical_arguments(value: &Value, max_bytes: usize) -> Result<Value, String> {
     if !value.is_object() {
         return Err("the arguments are not a JSON object; send one".to_owned());
     }
-    let text = json::canonical(&value).map_err(|error| error.to_string())?;
-    if text.len() > MAX_ARGUMENT_BYTES {
-        return Err(format!("the arguments have {} bytes; at most {MAX_ARGUMENT_BYTES} are taken", text.len()));
+    let text = json::canonical(value).map_err(|error| error.to_string())?;
+    if text.len() > max_bytes {
+        return Err(format!("the arguments have {} bytes; at most {max_bytes} are taken", text.len()));
     }
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }

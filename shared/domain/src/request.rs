@@ -75,7 +75,7 @@ impl DecisionKind {
     #[must_use]
     pub fn offered(kind: RequestKind) -> Vec<Self> {
         match kind {
-            RequestKind::Approval => vec![Self::Approve, Self::Deny],
+            RequestKind::Approval => vec![Self::Approve, Self::Edit, Self::Deny],
             RequestKind::Question => vec![Self::Answer],
             RequestKind::Uncertain => vec![Self::Settle],
             RequestKind::Budget => vec![Self::Raise, Self::Stop],
@@ -173,7 +173,7 @@ pub struct Request {
 pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -> Option<Request> {
     let call = run.call(opened.call)?;
     let tool = run.definition.tool(&call.tool)?;
-    let arguments = plan::arguments(call.raw_arguments(run)?).ok()?;
+    let arguments = call.arguments(run).ok()?;
     let digest = plan::call_digest(&run.owner, &run.id, &call.tool, &arguments).ok()?;
     let question = match opened.kind {
         RequestKind::Question => Question::read(&arguments).ok(),

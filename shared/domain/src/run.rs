@@ -103,6 +103,8 @@ pub struct Call {
     pub attempts: u32,
     /// Whether a person said that it may run.
     pub approved: bool,
+    /// The arguments that a person put in the place of the model's, if one did.
+    pub edited: Option<Value>,
     /// The request that the conversation stopped waiting for, if it did. The call's result is then
     /// "pending, not confirmed" for ever; its ending reaches the model as a message.
     pub moved_on: Option<RequestKey>,
@@ -459,11 +461,19 @@ impl Call {
         }
     }
 
-    /// The arguments that run: canonical, an object.
+    /// The arguments that run: canonical, an object. A person's, where one changed them (E5).
     ///
     /// # Errors
     /// What is wrong with them, for the model.
     pub fn arguments(&self, run: &Run) -> Result<Value, String> {
+        self.edited.clone().map_or_else(|| self.asked_arguments(run), Ok)
+    }
+
+    /// The arguments that the model asked for, canonical, whatever became of them.
+    ///
+    /// # Errors
+    /// What is wrong with them, for the model.
+    pub fn asked_arguments(&self, run: &Run) -> Result<Value, String> {
         plan::arguments(self.raw_arguments(run).unwrap_or_default())
     }
 

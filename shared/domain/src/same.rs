@@ -13,8 +13,9 @@ use crate::{
     run::{Call, CallState, Ending, Repeats, Run},
 };
 
+/// Whether the model made this very call with `call`, whatever a person made of it.
 fn is_same(run: &Run, call: &Call, tool: &str, arguments: &Value) -> bool {
-    call.tool == tool && call.arguments(run).is_ok_and(|given| given == *arguments)
+    call.tool == tool && call.asked_arguments(run).is_ok_and(|asked| asked == *arguments)
 }
 
 /// What becomes of a call that was made before, where that is anything special. `seen` says what the
@@ -31,7 +32,8 @@ pub(crate) fn recognise(run: &Run, tool: &ToolDef, arguments: &Value, seen: u32,
     if let Some(call) = untold {
         return Some(Plan::Known { call });
     }
-    let mut earlier = run.calls().filter(|call| tool.reuse_result && has_result(call));
+    // A result is of the arguments that ran: one that a person changed is not that of the model's call.
+    let mut earlier = run.calls().filter(|call| tool.reuse_result && call.edited.is_none() && has_result(call));
     let known = earlier.find(|call| is_same(run, call, &tool.name, arguments))?;
     Some(Plan::Known { call: known.key })
 }
@@ -50,7 +52,7 @@ fn has_result(call: &Call) -> bool {
 
 /// How often the agent asked for this very call before.
 pub(crate) fn repeats(run: &Run, call: &Call) -> Repeats {
-    let Ok(arguments) = call.arguments(run) else { return Repeats::default() };
+    let Ok(arguments) = call.asked_arguments(run) else { return Repeats::default() };
     let same = |other: &&Call| is_same(run, other, &call.tool, &arguments);
     let joined = run.calls().filter(|other| matches!(other.state, CallState::Done(Ending::Joined { .. })));
     // An ending that was handed on is no further refusal: the requests are counted, not the calls.

@@ -119,7 +119,7 @@ fn result<'a>(run: &'a Run, call: &'a Call) -> UserBlock<'a> {
         // Whatever became of it later, this is what the model was told here, and is told again.
         _ if call.moved_on.is_some() => (vec![text(pending(run, call.moved_on))], true),
         CallState::Done(Ending::Joined { request }) => (vec![text(joined(run, *request))], true),
-        CallState::Done(ending) => ending_content(ending),
+        CallState::Done(ending) => told(call, ending),
         // `next` asks no model while a call is open, so nobody reads this; it names the truth anyway.
         CallState::Ready
         | CallState::Asking(_)
@@ -165,8 +165,8 @@ fn joined(run: &Run, request: RequestKey) -> String {
 pub(crate) fn late(run: &Run, call: &Call) -> Vec<Content> {
     let CallState::Done(ending) = &call.state else { return Vec::new() };
     let request = call.moved_on.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
-    let made = call.arguments(run).map_or_else(|_| call.tool.clone(), |value| summary(&call.tool, &value));
-    let (content, is_error) = ending_content(ending);
+    let made = call.asked_arguments(run).map_or_else(|_| call.tool.clone(), |value| summary(&call.tool, &value));
+    let (content, is_error) = told(call, ending);
     let failed = if is_error && matches!(ending, Ending::Returned { .. }) { " It failed." } else { "" };
     let head = format!("News of request {request}, which was pending before: {made}.{failed} Its result now:");
     std::iter::once(Content::Text { text: head }).chain(content.into_iter().map(Cow::into_owned)).collect()
@@ -174,6 +174,17 @@ pub(crate) fn late(run: &Run, call: &Call) -> Vec<Content> {
 
 fn text<'a>(text: String) -> Cow<'a, Content> {
     Cow::Owned(Content::Text { text })
+}
+
+/// What a model reads of how `call` ended: where a person changed its arguments, that comes first, so that
+/// it does not take the result for that of the call it made.
+fn told<'a>(call: &'a Call, ending: &'a Ending) -> (Vec<Cow<'a, Content>>, bool) {
+    let (mut content, is_error) = ending_content(ending);
+    if let Some(arguments) = &call.edited {
+        let edited = format!("A person changed the arguments of this call and approved it with these: {arguments}");
+        content.insert(0, text(edited));
+    }
+    (content, is_error)
 }
 
 /// What a model reads of how a call ended, and whether it is a failure. A call that was not run

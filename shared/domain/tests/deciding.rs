@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use dormouse_domain::{
     CallKey, Digest, Entry, EntryId, Fact, Millis, Mode, Principal, RequestId, RequestKey, Run, RunId, ToolDef,
     agent_file,
-    decide::{Answer, Decision, MAX_TEXT_BYTES, Refusal, Resolution, check},
+    decide::{Answer, Decision, MAX_EDIT_BYTES, MAX_TEXT_BYTES, Refusal, Resolution, check},
     message::{Content, ReplyBlock, StopReason},
     plan::{self, Circumstances, Plan, Question},
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled, summary},
@@ -46,8 +46,12 @@ fn answer(body: Value) -> Answer {
     serde_json::from_value(body).unwrap()
 }
 
+fn any(_: &Value) -> Result<(), String> {
+    Ok(())
+}
+
 fn judge(request: &Request, body: Value) -> Result<Decision, Refusal> {
-    check(request, &answer(body), &who("acme", "ann"), Millis(50))
+    check(request, &answer(body), &who("acme", "ann"), Millis(50), &any)
 }
 
 fn digest() -> String {
@@ -64,7 +68,7 @@ fn approvals() {
     // A refusal needs no digest, but a wrong one shows that something else was seen.
     assert_eq!(judge(&approval, json!({"decision": "deny"})), Ok(Decision::Deny { reason: None }));
     assert_eq!(judge(&approval, json!({"decision": "deny", "digest": other})), Err(Refusal::DigestMismatch));
-    for not_offered in ["answer", "settle", "edit", "always", "raise", "stop"] {
+    for not_offered in ["answer", "settle", "always", "raise", "stop"] {
         let refused = judge(&approval, json!({"decision": not_offered, "digest": digest()}));
         assert!(matches!(refused, Err(Refusal::NotOffered { .. })), "{not_offered}: {refused:?}");
     }
@@ -72,6 +76,36 @@ fn approvals() {
     assert!(matches!(stray, Err(Refusal::Invalid(_))), "{stray:?}");
     let long = "x".repeat(MAX_TEXT_BYTES + 1);
     assert!(matches!(judge(&approval, json!({"decision": "deny", "reason": long})), Err(Refusal::Invalid(_))));
+}
+
+/// E5, X5: arguments that a person puts in the place of the model's are taken whole, in canonical form, if the
+/// tool takes them, and only by someone who saw what they replace.
+#[test]
+fn e5_x5_edits() {
+    let approval = Request { arguments: json!({"env": "prod", "n": 1}), ..request(RequestKind::Approval, None) };
+    let edit = |arguments: Value| json!({"decision": "edit", "digest": digest(), "arguments": arguments});
+    let decided = judge(&approval, edit(json!({"n": 2.0, "env": "staging"}))).unwrap();
+    assert_eq!(decided, Decision::Edit { arguments: json!({"env": "staging", "n": 2}) });
+    assert_eq!(judge(&approval, edit(json!({"n": 1.0, "env": "prod"}))), Ok(Decision::Approve), "nothing was changed");
+    let unseen = judge(&approval, json!({"decision": "edit", "arguments": {"env": "staging"}}));
+    assert_eq!(unseen, Err(Refusal::DigestMissing));
+    let missing = judge(&approval, json!({"decision": "edit", "digest": digest()}));
+    assert!(matches!(missing, Err(Refusal::Invalid(_))), "{missing:?}");
+    let long = json!({"x": "y".repeat(MAX_EDIT_BYTES)});
+    for bad in [json!([]), json!("x"), json!(null), long] {
+        let refused = judge(&approval, edit(bad.clone()));
+        assert!(matches!(refused, Err(Refusal::BadEdit(_) | Refusal::Invalid(_))), "{refused:?}");
+    }
+    let stray = json!({"decision": "approve", "digest": digest(), "arguments": {}});
+    assert!(matches!(judge(&approval, stray), Err(Refusal::Invalid(_))));
+    let no = |_: &Value| Err("env: \"moon\" is not one of them".to_owned());
+    let refused = check(&approval, &answer(edit(json!({"env": "moon"}))), &who("acme", "ann"), Millis(50), &no);
+    let told = refused.unwrap_err().to_string();
+    assert!(told.contains("moon") && told.contains("still waits"), "{told}");
+    for kind in [RequestKind::Question, RequestKind::Uncertain] {
+        let refused = judge(&request(kind, None), edit(json!({})));
+        assert!(matches!(refused, Err(Refusal::NotOffered { .. })), "{kind:?}: {refused:?}");
+    }
 }
 
 /// D3, case 23: an option exactly as it was stored, `false`, `0` and `""` included.
@@ -141,10 +175,10 @@ fn a16_c4_e1_who_and_when() {
     let approval = request(RequestKind::Approval, None);
     let approve = answer(json!({"decision": "approve", "digest": digest()}));
     for stranger in [who("acme", "bob"), who("other", "ann")] {
-        assert_eq!(check(&approval, &approve, &stranger, Millis(50)), Err(Refusal::NotFound));
+        assert_eq!(check(&approval, &approve, &stranger, Millis(50), &any), Err(Refusal::NotFound));
     }
-    assert!(check(&approval, &approve, &who("acme", "ann"), Millis(100)).is_ok());
-    let late = check(&approval, &approve, &who("acme", "ann"), Millis(101));
+    assert!(check(&approval, &approve, &who("acme", "ann"), Millis(100), &any).is_ok());
+    let late = check(&approval, &approve, &who("acme", "ann"), Millis(101), &any);
     assert_eq!(late, Err(Refusal::Gone(RequestStatus::Expired)));
     for status in [RequestStatus::Expired, RequestStatus::Cancelled] {
         let gone = Request { status, ..approval.clone() };
@@ -323,7 +357,7 @@ fn limits_and_words_of_refusals() {
     let reason = "x".repeat(MAX_TEXT_BYTES);
     assert!(judge(&approval, json!({"decision": "deny", "reason": reason})).is_ok());
     let refused = judge(&approval, json!({"decision": "settle"})).unwrap_err().to_string();
-    assert_eq!(refused, "the decision settle is not on offer here; offered: approve, deny");
+    assert_eq!(refused, "the decision settle is not on offer here; offered: approve, edit, deny");
 }
 
 /// E4: what each decision promises, and what it does not, in words.
@@ -333,6 +367,7 @@ fn e4_decisions_say_what_they_promise() {
     let answer = |cancels| Decision::Answer { answer: json!(1), cancels };
     for (decision, words) in [
         (Decision::Approve, "repeated only if its tool allows that or a person says so"),
+        (Decision::Edit { arguments: json!({}) }, "exactly the arguments that you gave"),
         (Decision::Deny { reason: None }, "does not run"),
         (answer(false), "the agent gets this answer"),
         (answer(true), "nothing is undone"),

@@ -11,6 +11,7 @@ use dormouse_domain::{
     run::Status,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     Engine, IdempotencyKey,
@@ -48,7 +49,7 @@ impl Engine {
     ) -> Result<Responded, Problem> {
         self.amend(by, key, &id.run, Some(id), |run, row, now| {
             let row = row.ok_or(Problem::NotFound("request"))?;
-            Self::decision(run, row, answer, by, now)
+            self.decision(run, row, answer, by, now)
         })
         .await
     }
@@ -99,13 +100,18 @@ impl Engine {
     }
 
     fn decision(
+        &self,
         run: &Run,
         row: &Request,
         answer: &Answer,
         by: &Principal,
         now: Millis,
     ) -> Result<Amendment<Responded>, Problem> {
-        let decision = decide::check(row, answer, by, now)?;
+        let fits = |arguments: &Value| match run.definition.tool(&row.tool) {
+            Some(tool) => self.ports.tools.validate(tool, arguments),
+            None => Err(format!("the agent has no tool {}", row.tool)),
+        };
+        let decision = decide::check(row, answer, by, now, &fits)?;
         if run.requests.get(&row.id.key).is_none_or(|request| request.status != RequestStatus::Pending) {
             // Row and journal are written together and the row was read last, so this is a read that
             // fell between a transaction's items.

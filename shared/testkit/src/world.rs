@@ -260,7 +260,7 @@ pub fn agent(name: &str, file: &str) -> Definition {
 /// The answer that decides `decision`, with nothing else in it.
 #[must_use]
 pub fn answer(decision: DecisionKind) -> Answer {
-    Answer { decision, digest: None, reason: None, answer: None, resolution: None }
+    Answer::new(decision)
 }
 
 /// The answer that approves `request` as it is stored.

@@ -26,5 +26,5 @@ mod workspace;
 pub use agents::{AgentSet, FileFaults, load_dir};
 pub use bounds::{MAX_IMAGE_BYTES, MAX_RESULT_BYTES};
 pub use path::{MAX_PATH_BYTES, normalise};
-pub use registry::Registry;
+pub use registry::{Checker, Registry};
 pub use workspace::MAX_FILE_BYTES;

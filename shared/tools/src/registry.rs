@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dormouse_domain::{Digest, ToolDef, agent::Target};
+use dormouse_domain::{Digest, ToolDef, agent::Target, entry::CallResult};
 use dormouse_engine::ports::{Files, ToolCall, ToolReply, Tools};
 use jsonschema::Validator;
 use serde_json::Value;
@@ -18,26 +18,20 @@ use crate::{http::Http, schema, workspace::Workspace};
 /// less than a millisecond, so what matters is only that memory is bounded.
 const MAX_SCHEMAS: usize = 256;
 
-/// All tools. Cheap to share, safe to use from many steps at once.
-pub struct Registry {
-    http: Http,
-    workspace: Workspace,
+/// Checks arguments against the schemas of tools, and makes no call: for functions that decide and do not run
+/// anything.
+#[derive(Default)]
+pub struct Checker {
     schemas: Mutex<BTreeMap<Digest, Arc<Validator>>>,
 }
 
-impl fmt::Debug for Registry {
+impl fmt::Debug for Checker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").finish_non_exhaustive()
+        f.debug_struct("Checker").finish_non_exhaustive()
     }
 }
 
-impl Registry {
-    /// The tools, working on the workspaces that `files` reads. Connects to nothing yet.
-    #[must_use]
-    pub fn new(files: Arc<dyn Files>) -> Self {
-        Self { http: Http::default(), workspace: Workspace::new(files), schemas: Mutex::default() }
-    }
-
+impl Checker {
     /// The compiled schema. One that does not compile is an error each time: nothing fits it (I11).
     fn validator(&self, schema: &Value) -> Result<Arc<Validator>, String> {
         let digest = Digest::of(schema.to_string().as_bytes());
@@ -56,12 +50,45 @@ impl Registry {
 }
 
 #[async_trait]
-impl Tools for Registry {
+impl Tools for Checker {
     fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {
         let validator = self
             .validator(&tool.input_schema)
             .map_err(|problem| format!("the tool cannot be used: its schema is faulty ({problem})"))?;
         schema::check(&validator, arguments)
+    }
+
+    async fn call(&self, _: &ToolCall) -> ToolReply {
+        let why = "this function checks arguments, and runs no tools".to_owned();
+        ToolReply { result: CallResult::NotSent { why }, files: Vec::new() }
+    }
+}
+
+/// All tools. Cheap to share, safe to use from many steps at once.
+pub struct Registry {
+    http: Http,
+    workspace: Workspace,
+    checker: Checker,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// The tools, working on the workspaces that `files` reads. Connects to nothing yet.
+    #[must_use]
+    pub fn new(files: Arc<dyn Files>) -> Self {
+        Self { http: Http::default(), workspace: Workspace::new(files), checker: Checker::default() }
+    }
+}
+
+#[async_trait]
+impl Tools for Registry {
+    fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {
+        self.checker.validate(tool, arguments)
     }
 
     async fn call(&self, call: &ToolCall) -> ToolReply {

@@ -66,6 +66,8 @@ pub enum Intent {
 pub enum Say {
     /// The call runs.
     Approve,
+    /// The call runs with other arguments.
+    Edit,
     /// The call does not run.
     Deny,
     /// The answer to a question.
@@ -267,6 +269,15 @@ fn people(base: &Config) -> Vec<Config> {
             ],
             loads_apart: true,
             bounds: Bounds { ticks: 1, lost_replies: 1, crashes: 1, ..NONE },
+            ..base.clone()
+        },
+        Config {
+            name: "edit",
+            size: Size::Short,
+            turns: &[&["do"]],
+            people: &[&[decide!(&[Say::Edit, Say::Retry])], &[decide!(&[Say::Approve, Say::Edit])]],
+            loads_apart: true,
+            bounds: Bounds { crashes: 1, ..NONE },
             ..base.clone()
         },
         Config {

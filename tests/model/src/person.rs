@@ -109,7 +109,7 @@ impl Say {
     fn fits(self, kind: RequestKind) -> bool {
         match kind {
             RequestKind::Approval => match self {
-                Self::Approve | Self::Deny | Self::Forged | Self::Stranger => true,
+                Self::Approve | Self::Edit | Self::Deny | Self::Forged | Self::Stranger => true,
                 Self::Answer | Self::Quit | Self::Result | Self::Retry | Self::Abort => false,
             },
             RequestKind::Question => matches!(self, Self::Answer | Self::Quit),
@@ -121,12 +121,16 @@ impl Say {
     /// The answer, by whom, as a client sends it after it was shown `row`.
     pub(crate) fn answer(self, row: &Request) -> (Principal, Answer) {
         let shown = Some(row.digest.as_str().to_owned());
-        let bare = |decision| Answer { decision, digest: None, reason: None, answer: None, resolution: None };
+        let bare = Answer::new;
         let settle = |resolution| Answer { resolution: Some(resolution), ..bare(DecisionKind::Settle) };
         let reply = |word: &str| Answer { answer: Some(Value::from(word)), ..bare(DecisionKind::Answer) };
         let approve = Answer { digest: shown.clone(), ..bare(DecisionKind::Approve) };
         match self {
             Self::Approve => (owner(), approve),
+            Self::Edit => {
+                let arguments = Some(serde_json::json!({ "edited": true }));
+                (owner(), Answer { digest: shown, arguments, ..bare(DecisionKind::Edit) })
+            }
             Self::Deny => (owner(), bare(DecisionKind::Deny)),
             Self::Answer => (owner(), reply("yes")),
             Self::Quit => (owner(), reply("no")),
@@ -257,7 +261,7 @@ impl Protocol {
     ) -> Option<Write> {
         let row = state.store.rows.get(&key)?;
         let (by, answer) = say.answer(row);
-        let decision = match decide::check(row, &answer, &by, state.now) {
+        let decision = match decide::check(row, &answer, &by, state.now, &|_| Ok(())) {
             Ok(decision) => decision,
             Err(refusal) => {
                 self.told_why_not(state, key, &refusal);
@@ -295,7 +299,8 @@ impl Protocol {
             | Refusal::NotOffered { .. }
             | Refusal::DigestMissing
             | Refusal::DigestMismatch
-            | Refusal::Invalid(_) => true,
+            | Refusal::Invalid(_)
+            | Refusal::BadEdit(_) => true,
         };
         state.broken.unless(holds, Rule::I6);
     }

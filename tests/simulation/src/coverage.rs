@@ -27,6 +27,7 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         }
         Fact::RequestDecided { decision, .. } => sim.count(match decision {
             Decision::Approve => "decides to approve",
+            Decision::Edit { .. } => "approves with other arguments",
             Decision::Deny { .. } => "decides to deny",
             Decision::Answer { cancels: true, .. } => "answers, and ends the run",
             Decision::Answer { .. } => "answers",
@@ -144,6 +145,7 @@ pub const EXPECTED: &[&str] = &[
     "asks Question",
     "asks Uncertain",
     "decides to approve",
+    "approves with other arguments",
     "decides to deny",
     "answers, and ends the run",
     "answers",

@@ -227,6 +227,7 @@ fn blocks(prompt: &Prompt<'_>) -> Vec<String> {
 fn means(answer: &Answer, decision: &Decision) -> bool {
     match decision {
         Decision::Approve => answer.decision == DecisionKind::Approve,
+        Decision::Edit { arguments } => answer.arguments.as_ref() == Some(arguments),
         Decision::Deny { reason } => answer.decision == DecisionKind::Deny && answer.reason == *reason,
         Decision::Answer { answer: given, .. } => answer.answer.as_ref() == Some(given),
         Decision::Settle { resolution } => answer.resolution.as_ref() == Some(resolution),

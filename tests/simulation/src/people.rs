@@ -311,13 +311,7 @@ async fn wait_until(world: &World, at: u64) {
 /// An answer to `request` by chance.
 fn given(world: &World, request: &Request, text: &str) -> Answer {
     let dice = &world.sim.dice;
-    let blank = |decision| Answer {
-        decision,
-        digest: Some(request.digest.to_string()),
-        reason: None,
-        answer: None,
-        resolution: None,
-    };
+    let blank = |decision| Answer { digest: Some(request.digest.to_string()), ..Answer::new(decision) };
     match request.kind {
         RequestKind::Question => {
             let options = request.question.as_ref().map(|question| question.options.as_slice()).unwrap_or_default();
@@ -335,9 +329,13 @@ fn given(world: &World, request: &Request, text: &str) -> Answer {
             };
             Answer { resolution: Some(resolution), ..blank(DecisionKind::Settle) }
         }
-        RequestKind::Approval | RequestKind::Budget | RequestKind::External => match dice.chance(650) {
-            true => blank(DecisionKind::Approve),
-            false => Answer { reason: Some(text.to_owned()), ..blank(DecisionKind::Deny) },
+        RequestKind::Approval | RequestKind::Budget | RequestKind::External => match dice.range(0..=99) {
+            0..55 => blank(DecisionKind::Approve),
+            55..65 => {
+                let n = dice.range(0..=3);
+                Answer { arguments: Some(serde_json::json!({ "n": n })), ..blank(DecisionKind::Edit) }
+            }
+            _ => Answer { reason: Some(text.to_owned()), ..blank(DecisionKind::Deny) },
         },
     }
 }

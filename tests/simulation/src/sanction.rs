@@ -11,6 +11,7 @@ use dormouse_domain::{
     plan::{self, Plan},
 };
 use dormouse_engine::ports::ToolCall;
+use serde_json::Value;
 
 use crate::books::Book;
 
@@ -30,6 +31,8 @@ struct Sanction {
     retries: usize,
     /// It has a result, or never gets one.
     settled: bool,
+    /// What a person put in the place of the model's arguments.
+    edited: Option<Value>,
     /// A person allowed it with other arguments.
     other_arguments: bool,
 }
@@ -73,10 +76,11 @@ pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usi
         Sanction { announced: u32::from(calls.get(ordinal) == Some(&Plan::Start)), ..Sanction::default() };
     sanction.allowed = matches!(calls.get(ordinal), Some(Plan::Start | Plan::Allow));
     book.entries.iter().for_each(|entry| sanction.enter(book, call, entry));
-    let given = plan::arguments(raw).map_err(|problem| format!("I7: {problem}"))?;
-    let digest = plan::call_digest(&book.run.owner, &book.run.id, name, &given);
-    let shown =
-        sanction.asked.iter().filter_map(|key| book.rows.get(key)).all(|row| digest.as_ref() == Ok(&row.digest));
+    let asked = plan::arguments(raw).map_err(|problem| format!("I7: {problem}"))?;
+    let given = sanction.edited.clone().unwrap_or_else(|| asked.clone());
+    let digests = [&asked, &given].map(|value| plan::call_digest(&book.run.owner, &book.run.id, name, value).ok());
+    let shown = sanction.asked.iter().filter_map(|key| book.rows.get(key));
+    let shown = shown.map(|row| Some(&row.digest)).all(|digest| digests.iter().any(|own| own.as_ref() == digest));
     for (holds, why) in [
         (sanction.announced == call.attempt, "I2: another attempt is announced"),
         (holds(&book.entries, host), "I4: another driver holds the run"),
@@ -112,8 +116,12 @@ impl Sanction {
             }
             Fact::RequestDecided { request, decision, digest, .. } if self.asked.contains(request) => {
                 let saw = book.rows.get(request).map(|row| (&row.digest, &row.arguments));
-                let same = saw == digest.as_ref().map(|digest| (digest, &call.arguments));
-                self.decided(decision, same);
+                let runs = if let Decision::Edit { arguments } = decision {
+                    *arguments == call.arguments
+                } else {
+                    saw.is_some_and(|(_, arguments)| *arguments == call.arguments)
+                };
+                self.decided(decision, runs && saw.map(|(digest, _)| digest) == digest.as_ref());
             }
             Fact::RequestExpired { requests } => {
                 self.settled |= requests.iter().any(|key| self.asked.contains(key));
@@ -141,6 +149,10 @@ impl Sanction {
     fn decided(&mut self, decision: &Decision, same: bool) {
         match decision {
             Decision::Approve => self.allowed = true,
+            Decision::Edit { arguments } => {
+                self.allowed = true;
+                self.edited = Some(arguments.clone());
+            }
             Decision::Settle { resolution: Resolution::Retry } => {
                 self.allowed = true;
                 self.retries += 1;

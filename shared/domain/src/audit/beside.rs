@@ -48,9 +48,9 @@ impl Audit {
             | Plan::Deny { .. }
             | Plan::Invalid { .. } => return Ok(()),
         };
-        let same = self.call(key)?.digest.clone();
+        let same = self.call(key)?.asked.clone();
         let first = self.call(of)?;
-        ensure(same.is_some() && same == first.digest, "E8", &format!("{key} is taken for {of}, another call"))?;
+        ensure(same.is_some() && same == first.asked, "E8", &format!("{key} is taken for {of}, another call"))?;
         if joins {
             return ensure(first.moved_on && !first.settled, "E9", &format!("{key} joins {of}, which does not wait"));
         }
@@ -59,7 +59,7 @@ impl Audit {
             let twice = std::mem::replace(&mut first.handed_on, true);
             return ensure(!twice, "E9", &format!("what became of {of} is handed on twice"));
         }
-        let reuses = first.replay == Replay::Idempotent && first.settled;
+        let reuses = first.replay == Replay::Idempotent && first.settled && first.asked == first.digest;
         ensure(reuses, "E9", &format!("{key} is given the ending of {of}, which is known or none"))
     }
 

@@ -19,7 +19,9 @@ pub(super) struct CallBook {
     pub(super) tool: String,
     /// What the tool says of repeating it; manual if there is no such tool.
     pub(super) replay: Replay,
-    /// Digest of the arguments that run, if they can be read.
+    /// Digest of the arguments that the model asked for, if they can be read.
+    pub(super) asked: Option<Digest>,
+    /// Digest of the arguments that run: the same, unless a person changed them.
     pub(super) digest: Option<Digest>,
     /// The latest plan.
     plan: Plan,
@@ -52,6 +54,7 @@ impl CallBook {
         Self {
             tool: tool.to_owned(),
             replay,
+            asked: digest.clone(),
             digest,
             plan: plan.clone(),
             approved: false,

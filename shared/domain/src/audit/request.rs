@@ -5,6 +5,7 @@ use crate::{
     decide::{Decision, Resolution},
     entry::Opened,
     ids::{CallKey, Digest, Millis, Principal, RequestKey},
+    plan,
     request::DecisionKind,
     windows::Windows,
 };
@@ -50,9 +51,11 @@ impl Audit {
     ) -> Checked {
         let (call_key, windows) = self.take_request(key)?;
         let index = self.index;
+        let (owner, id) = (self.owner.clone(), self.id.clone());
         let call = self.call(call_key)?;
         let (kind, about_arguments) = match decision {
             Decision::Approve => (DecisionKind::Approve, true),
+            Decision::Edit { .. } => (DecisionKind::Edit, true),
             Decision::Deny { .. } => (DecisionKind::Deny, false),
             Decision::Answer { .. } => (DecisionKind::Answer, false),
             Decision::Settle { resolution } => (DecisionKind::Settle, *resolution == Resolution::Retry),
@@ -60,6 +63,12 @@ impl Audit {
         let right = call.digest.is_some() && digest == call.digest.as_ref();
         match decision {
             Decision::Approve => call.allow(index, false),
+            Decision::Edit { arguments } => {
+                call.allow(index, false);
+                let tool = call.tool.clone();
+                let edited = owner.and_then(|owner| plan::call_digest(&owner, &id, &tool, arguments).ok());
+                call.digest = edited;
+            }
             Decision::Settle { resolution: Resolution::Retry } => call.allow(index, true),
             Decision::Settle { resolution: Resolution::Result(_) | Resolution::Abort }
             | Decision::Deny { .. }

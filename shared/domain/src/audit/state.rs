@@ -6,6 +6,7 @@ use crate::{
     ids::{Millis, RequestKey},
     item::{TAKEOVER_MARGIN_MS, standing},
     next::{Next, next},
+    plan,
     run::{Call, CallState, Run, Status},
     transcript::{self, Message},
 };
@@ -16,7 +17,7 @@ impl Audit {
     pub fn state(&mut self, after: &Run, at: Millis) -> Vec<Violation> {
         self.keep_prompt(after, at);
         let checks = [self.agrees(after), self.told_once(after), self.due(after, at)];
-        let calls = after.calls().map(|call| self.call_agrees(call));
+        let calls = after.calls().map(|call| self.call_agrees(after, call));
         let checks: Vec<_> = checks.into_iter().chain(calls).collect();
         self.violations(checks)
     }
@@ -57,7 +58,7 @@ impl Audit {
         self.requests.iter().filter(|(_, book)| book.pending).map(|(key, _)| *key).collect()
     }
 
-    fn call_agrees(&self, call: &Call) -> Checked {
+    fn call_agrees(&self, after: &Run, call: &Call) -> Checked {
         let key = call.key;
         let Some(book) = self.calls.get(&key) else {
             return Err(Broken("I2", format!("the fold invents call {key}")));
@@ -70,6 +71,15 @@ impl Audit {
             CallState::Asking(_) | CallState::Unknown { .. } => (false, None, false, false),
         };
         ensure(!ready || book.may_run(), "I7", &format!("the fold would run {key}, which nobody allowed"))?;
+        let own = (ready || running).then(|| {
+            let arguments = call.arguments(after).ok()?;
+            plan::call_digest(&after.owner, &self.id, &call.tool, &arguments).ok()
+        });
+        ensure(
+            own.is_none_or(|own| own == book.digest),
+            "I7",
+            &format!("the fold would run {key} with other arguments"),
+        )?;
         ensure(
             running == book.runs && call.attempts == book.attempts,
             "I2",

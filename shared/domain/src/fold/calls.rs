@@ -195,6 +195,13 @@ impl Run {
                 call.state = CallState::Ready;
                 return Ok(());
             }
+            Decision::Edit { arguments } => {
+                let call = self.call_mut(call)?;
+                call.approved = true;
+                call.edited = Some(arguments.clone());
+                call.state = CallState::Ready;
+                return Ok(());
+            }
             Decision::Deny { reason } => Ending::Declined { reason: reason.clone() },
             Decision::Answer { answer, cancels } => {
                 cancel = cancels.then(|| Cancel { by: by.clone(), why: format!("the person chose {answer}") });

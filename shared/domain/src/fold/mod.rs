@@ -285,7 +285,17 @@ impl Run {
             let state = self.planned(plan, *seen)?;
             let attempts = u32::from(*plan == Plan::Start);
             let tool = name.clone();
-            calls.push(Call { key, block, tool, wire_id, attempts, approved: false, moved_on: None, state });
+            calls.push(Call {
+                key,
+                block,
+                tool,
+                wire_id,
+                attempts,
+                approved: false,
+                edited: None,
+                moved_on: None,
+                state,
+            });
         }
         if plans.next().is_some() {
             return Err("a plan without a call".to_owned());

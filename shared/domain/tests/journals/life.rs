@@ -344,10 +344,13 @@ impl Life {
             (RequestKind::Uncertain, 1) => Decision::Settle { resolution: Resolution::Abort },
             (RequestKind::Uncertain, _) => Decision::Settle { resolution: Resolution::Result(String::new()) },
             (_, 0) => Decision::Deny { reason: None },
+            (_, 1) => Decision::Edit { arguments: serde_json::json!({ "edited": self.run.len }) },
             (_, _) => Decision::Approve,
         };
-        let about_arguments =
-            matches!(decision, Decision::Approve | Decision::Settle { resolution: Resolution::Retry });
+        let about_arguments = matches!(
+            decision,
+            Decision::Approve | Decision::Edit { .. } | Decision::Settle { resolution: Resolution::Retry }
+        );
         let call = self.run.call(row.call).filter(|_| about_arguments);
         let digest = call.map(|call| {
             let arguments = call.arguments(&self.run).unwrap();

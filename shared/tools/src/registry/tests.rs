@@ -55,6 +55,6 @@ fn schemas_are_kept_by_their_text_and_bounded() {
         let tool = tool(json!({"properties": {"n": {"const": i}}}));
         assert!(registry.validate(&tool, &json!({"n": i})).is_ok());
         assert!(registry.validate(&tool, &json!({"n": i + 1})).is_err());
-        assert!(registry.schemas.lock().unwrap().len() <= MAX_SCHEMAS);
+        assert!(registry.checker.schemas.lock().unwrap().len() <= MAX_SCHEMAS);
     }
 }
