@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use dormouse_domain::{Digest, Principal, RequestId, RunId};
+use dormouse_domain::{Caller, Digest, RequestId, RunId};
 use dormouse_engine::{Engine, IdempotencyKey, Problem as Cause};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ const MAX_KEY_BYTES: usize = 200;
 /// A call, read and admitted.
 #[derive(Debug)]
 pub(crate) struct Call<'r> {
-    pub(crate) by: Principal,
+    pub(crate) by: Caller,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) body: Vec<u8>,
     id: &'r str,
@@ -32,7 +32,7 @@ pub(crate) struct Call<'r> {
 impl<'r> Call<'r> {
     /// Reads `request`, whose path has `id` in it.
     pub(crate) fn read(engine: &Engine, request: &'r ApiGatewayProxyRequest, id: &'r str) -> Result<Self, Problem> {
-        let by = Identity::read(request, engine.ports().clock.now())?.principal;
+        let by = Identity::read(request, engine.ports().clock.now())?.caller();
         let body = body(request)?;
         let key = idempotency_key(request, &body)?;
         Ok(Self { by, key, body, id, request })

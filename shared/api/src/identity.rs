@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
-use dormouse_domain::{Millis, Principal};
+use dormouse_domain::{Caller, Millis, Principal};
 use serde_json::Value;
 
 use crate::problem::{Kind, Problem};
@@ -21,7 +21,7 @@ pub const GROUPS: &str = "groups";
 /// moment, so every function looks at it again.
 pub const EXPIRES: &str = "exp";
 
-/// Longest tenant or subject, in bytes: they become parts of table keys.
+/// Longest tenant, subject or group, in bytes: they become parts of table keys.
 const NAME_BYTES: usize = 256;
 
 /// Who calls, as the authorizer says.
@@ -51,6 +51,12 @@ impl Identity {
         fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
     }
 
+    /// Who calls, for the engine.
+    #[must_use]
+    pub fn caller(self) -> Caller {
+        Caller { principal: self.principal, groups: self.groups.into_iter().collect() }
+    }
+
     /// Who makes `request`, at `now`.
     ///
     /// # Errors
@@ -71,14 +77,20 @@ impl Identity {
 
 fn name(fields: &HashMap<String, Value>, field: &str) -> Option<String> {
     let text = fields.get(field)?.as_str()?;
-    let legal = !text.trim().is_empty() && text.len() <= NAME_BYTES && !text.chars().any(char::is_control);
-    legal.then(|| text.to_owned())
+    is_legal(text).then(|| text.to_owned())
+}
+
+fn is_legal(name: &str) -> bool {
+    !name.trim().is_empty() && name.len() <= NAME_BYTES && !name.chars().any(char::is_control)
 }
 
 fn groups(value: Option<&Value>) -> Option<Vec<String>> {
     match value {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(value) => serde_json::from_str(value.as_str()?).ok(),
+        Some(value) => {
+            let groups: Vec<String> = serde_json::from_str(value.as_str()?).ok()?;
+            groups.iter().all(|group| is_legal(group)).then_some(groups)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use aws_lambda_events::{apigw::ApiGatewayProxyResponse, encodings::Body};
 use dormouse_domain::{decide::Refusal, json, request::DecisionKind};
 use dormouse_engine::Problem as Cause;
 use http::{HeaderMap, HeaderValue, header};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json as object};
 
 use crate::view;
 
@@ -61,6 +61,8 @@ kinds! {
     InvalidAnswer: 400, "invalid-answer", "Invalid answer";
     /// Who calls is not known, or their time is over.
     Unauthenticated: 401, "unauthenticated", "Not authenticated";
+    /// The caller may see it, and others decide it. Member `approvers`: the group whose members do.
+    NotEntitled: 403, "not-entitled", "Not entitled";
     /// It does not exist, or not for the caller.
     NotFound: 404, "not-found", "Not found";
     /// The resource exists, but not with this method. Header `Allow`.
@@ -168,6 +170,9 @@ impl From<Refusal> for Problem {
         let text = refusal.to_string();
         match refusal {
             Refusal::NotFound => Self::new(Kind::NotFound, text),
+            Refusal::NotEntitled(approvers) => {
+                Self::new(Kind::NotEntitled, text).member("approvers", object!({ "group": approvers.group }))
+            }
             Refusal::AlreadyDecided(settled) => {
                 Self::new(Kind::AlreadyDecided, text).member("decision", view::decision(&settled))
             }

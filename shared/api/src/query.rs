@@ -33,7 +33,7 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
         Query::Runs => runs(engine, &call).await?,
         Query::Run => {
             let view = engine.run_view(&call.by, &call.run_id()?).await?;
-            view::run(&view, engine.ports().clock.now())
+            view::run(&view, &call.by, engine.ports().clock.now())
         }
         Query::Journal => journal(engine, &call).await?,
         Query::Export => return export::page(engine, &call).await,
@@ -41,7 +41,7 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
         Query::Requests => requests(engine, &call).await?,
         Query::Request => {
             let request = engine.request(&call.by, &call.request_id()?).await?;
-            view::request(&request, engine.ports().clock.now())
+            view::request(&request, &call.by, engine.ports().clock.now())
         }
     };
     Ok(Reply::ok(&body))
@@ -55,9 +55,14 @@ async fn runs(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
 
 async fn requests(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
     let limit = call.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let page = engine.inbox(&call.by, call.parameter("cursor"), limit).await.map_err(reading)?;
+    let cursor = call.parameter("cursor");
+    let page = match call.parameter("group") {
+        None => engine.inbox(&call.by, cursor, limit).await,
+        Some(group) => engine.group_inbox(&call.by, group, cursor, limit).await,
+    };
+    let page = page.map_err(reading)?;
     let now = engine.ports().clock.now();
-    Ok(view::list(page.items.iter().map(|request| view::request(request, now)).collect(), page.next))
+    Ok(view::list(page.items.iter().map(|request| view::request(request, &call.by, now)).collect(), page.next))
 }
 
 async fn journal(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {

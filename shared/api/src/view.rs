@@ -3,7 +3,7 @@
 //! out rather than null.
 
 use dormouse_domain::{
-    Entry, Millis, RunId,
+    Caller, Entry, Millis, RunId,
     item::RunItem,
     request::{Request, RequestStatus, Settled},
 };
@@ -43,9 +43,9 @@ pub(crate) fn run_in_list(item: &RunItem) -> Value {
 }
 
 /// A run.
-pub(crate) fn run(view: &RunView, now: Millis) -> Value {
+pub(crate) fn run(view: &RunView, by: &Caller, now: Millis) -> Value {
     let mut run = run_fields(&view.item);
-    let requests = view.pending.iter().map(|pending| request(pending, now)).collect();
+    let requests = view.pending.iter().map(|pending| request(pending, by, now)).collect();
     run.insert("requests".into(), Value::Array(requests));
     put(&mut run, "output", view.output.clone().map(Value::String));
     Value::Object(run)
@@ -73,16 +73,17 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
     run
 }
 
-/// A request at `now`. One whose time is over is shown as expired, also in the moments before that
-/// is written, and only a pending one offers decisions (E11).
-pub(crate) fn request(request: &Request, now: Millis) -> Value {
+/// A request at `now`, as `by` sees it. One whose time is over is shown as expired, also in the moments before
+/// that is written, and only a pending one offers decisions, to who may decide it (E11).
+pub(crate) fn request(request: &Request, by: &Caller, now: Millis) -> Value {
     let status = match request.status {
         RequestStatus::Pending if !request.windows.is_decidable(now) => RequestStatus::Expired,
         RequestStatus::Pending | RequestStatus::Decided | RequestStatus::Expired | RequestStatus::Cancelled => {
             request.status
         }
     };
-    let decisions = if status == RequestStatus::Pending { plain(&request.decisions) } else { json!([]) };
+    let open = status == RequestStatus::Pending && request.is_for(by);
+    let decisions = if open { plain(&request.decisions) } else { json!([]) };
     let mut view = Map::new();
     let fields = [
         ("request_id", plain(&request.id)),
@@ -98,6 +99,7 @@ pub(crate) fn request(request: &Request, now: Millis) -> Value {
         ("decisions", decisions),
         ("reasons", plain(&request.reasons)),
         ("agents", plain(&request.agents)),
+        ("owner", plain(&request.owner)),
         ("repeats", plain(&request.repeats)),
         ("opened_at", time(request.opened_at)),
         ("wait_until", time(request.windows.wait_until)),
@@ -109,6 +111,7 @@ pub(crate) fn request(request: &Request, now: Millis) -> Value {
         view.insert("options".into(), plain(&question.options));
         view.insert("allow_free_text".into(), question.allow_free_text.into());
     }
+    put(&mut view, "approvers", request.approvers.as_ref().map(plain));
     put(&mut view, "decision", request.decision.as_ref().map(decision));
     Value::Object(view)
 }

@@ -50,8 +50,8 @@ pub(crate) fn actions(commit: &Commit, now: Millis) -> Result<Vec<Action>, Write
     for request in &commit.requests {
         actions.push(match request {
             RequestWrite::Open(request) => request_row::open(request)?,
-            RequestWrite::Decide { id, settled, digest, now } => {
-                request_row::decide(id, settled, digest.as_ref(), *now)?
+            RequestWrite::Decide { id, inbox, settled, digest, now } => {
+                request_row::decide(id, inbox, settled, digest.as_ref(), *now)?
             }
             RequestWrite::Close { id, status } => request_row::close(id, *status),
         });

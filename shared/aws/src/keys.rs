@@ -1,7 +1,7 @@
 //! The keys of the table. Prefixes tell the kinds of items apart, for policies too; numbers are
 //! padded so that text order is number order.
 
-use dormouse_domain::{Digest, Millis, Principal, RequestId, RequestKey, RunId};
+use dormouse_domain::{Digest, Inbox, Millis, Principal, RequestId, RequestKey, RunId};
 use sha2::{Digest as _, Sha256};
 
 /// Partition key.
@@ -94,8 +94,8 @@ pub(crate) fn runs_ls(updated_at: Millis, run: &RunId) -> String {
     format!("{:015}#{run}", updated_at.0)
 }
 
-pub(crate) fn inbox_lp(owner: &Principal) -> String {
-    format!("INBOX#{}", owner.key())
+pub(crate) fn inbox_lp(inbox: &Inbox) -> String {
+    format!("INBOX#{}", inbox.key())
 }
 
 pub(crate) fn inbox_ls(opened_at: Millis, request: &RequestId) -> String {

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 
 use dormouse_domain::{
-    Millis, Principal,
+    Inbox, Millis, Principal,
     item::RunItem,
     request::{Request, RequestStatus},
 };
 use dormouse_engine::ports::{Due, Page, StoreError};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     action::names,
@@ -23,31 +24,64 @@ use crate::{
     table::{MAX_BATCH, Table, place},
 };
 
-/// A page of the listing index, as the items stand in the table now.
+/// How many partitions of the listing index are read at once.
+const AT_ONCE: usize = 8;
+
+/// A page of the listing index, as the items stand in the table now. Of several partitions the page is what
+/// comes first in all of them: they have one order, that of [`LS`], in which a cursor is a place.
 async fn listed(
     table: &Table,
     list: List,
-    lp: &str,
+    partitions: &[String],
     cursor: Option<&str>,
     limit: u32,
 ) -> Result<Page<Item>, StoreError> {
-    let start = cursor.map(|cursor| cursor::decode(list, lp, cursor)).transpose()?;
-    if !keys::fits(lp, "") {
-        return Ok(Page { items: vec![], next: None });
+    let name = cursor::name(partitions);
+    let after = cursor.map(|cursor| cursor::decode(list, &name, cursor)).transpose()?;
+    let limit = limit.clamp(1, MAX_BATCH as u32) as usize;
+    let mut reads = Vec::with_capacity(partitions.len());
+    for lp in partitions {
+        if keys::fits(lp, "") {
+            reads.push(partition(table, list, lp, after.as_deref(), limit));
+        }
     }
-    let condition = "#LP = :lp";
+    // One more of each than the page holds: so what it holds comes first, and it is known whether there is more.
+    let parts: Vec<Vec<(String, Item)>> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+    let mut order: Vec<_> = parts.into_iter().flatten().collect();
+    order.sort_by(|(one, _), (other, _)| if list == List::Inbox { one.cmp(other) } else { other.cmp(one) });
+    let more = order.len() > limit;
+    order.truncate(limit);
+    let now = table.batch(order.iter().map(|(_, item)| key_of(item)).collect()).await?;
+    let mut now: BTreeMap<_, _> = now.into_iter().map(|item| (place(&item), item)).collect();
+    let next = order.last().filter(|_| more).map(|(last, _)| cursor::encode(&name, last));
+    Ok(Page { items: order.iter().filter_map(|(_, item)| now.remove(&place(item))).collect(), next })
+}
+
+/// One more than `limit` of one partition, with their places.
+async fn partition(
+    table: &Table,
+    list: List,
+    lp: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<(String, Item)>, StoreError> {
+    let condition = match (after, list) {
+        (None, _) => "#LP = :lp",
+        (Some(_), List::Inbox) => "#LP = :lp AND #LS > :after",
+        (Some(_), List::Runs) => "#LP = :lp AND #LS < :after",
+    };
     let query = table.client.query().table_name(&table.name).index_name(LISTING_INDEX);
     let query =
         query.key_condition_expression(condition).set_expression_attribute_names(names([condition].into_iter()));
-    let query = query.expression_attribute_values(":lp", s(lp)).set_exclusive_start_key(start);
-    let limit = limit.clamp(1, MAX_BATCH as u32) as i32;
+    let query = query.expression_attribute_values(":lp", s(lp));
+    let query = match after {
+        Some(after) => query.expression_attribute_values(":after", s(after)),
+        None => query,
+    };
+    let limit = i32::try_from(limit + 1).unwrap_or(i32::MAX);
     let page = query.scan_index_forward(list == List::Inbox).limit(limit).send().await.map_err(unread)?;
-
-    let order = page.items.unwrap_or_default();
-    let now = table.batch(order.iter().map(key_of).collect()).await?;
-    let mut now: BTreeMap<_, _> = now.into_iter().map(|item| (place(&item), item)).collect();
-    let next = page.last_evaluated_key.map(|key| Ok(cursor::encode(lp, text(&key, LS)?))).transpose()?;
-    Ok(Page { items: order.iter().filter_map(|item| now.remove(&place(item))).collect(), next })
+    let items = page.items.unwrap_or_default().into_iter().map(|item| Ok((text(&item, LS)?.to_owned(), item)));
+    items.collect()
 }
 
 /// Runs of `owner`, last changed first.
@@ -57,23 +91,25 @@ pub(crate) async fn runs(
     cursor: Option<&str>,
     limit: u32,
 ) -> Result<Page<RunItem>, StoreError> {
-    let page = listed(table, List::Runs, &keys::runs_lp(owner), cursor, limit).await?;
+    let page = listed(table, List::Runs, &[keys::runs_lp(owner)], cursor, limit).await?;
     let items: Result<Vec<RunItem>, _> = page.items.iter().map(run_row::decode).collect();
     Ok(Page { items: items?.into_iter().filter(|run| run.owner == *owner).collect(), next: page.next })
 }
 
-/// Requests in `owner`'s inbox that can be decided at `now`, oldest first (E11).
+/// Requests in these inboxes that can be decided at `now`, oldest first (E11).
 pub(crate) async fn inbox(
     table: &Table,
-    owner: &Principal,
+    inboxes: &[Inbox],
     cursor: Option<&str>,
     limit: u32,
     now: Millis,
 ) -> Result<Page<Request>, StoreError> {
-    let page = listed(table, List::Inbox, &keys::inbox_lp(owner), cursor, limit).await?;
+    let partitions: Vec<_> = inboxes.iter().map(keys::inbox_lp).collect();
+    let page = listed(table, List::Inbox, &partitions, cursor, limit).await?;
     let items: Result<Vec<Request>, _> = page.items.iter().map(request_row::decode).collect();
     let open = |request: &Request| {
-        request.status == RequestStatus::Pending && request.windows.is_decidable(now) && request.inbox == *owner
+        let waits = request.status == RequestStatus::Pending && request.windows.is_decidable(now);
+        waits && inboxes.contains(&request.inbox())
     };
     Ok(Page { items: items?.into_iter().filter(open).collect(), next: page.next })
 }

@@ -2,7 +2,7 @@
 //! attributes, so that deciding is one conditional update (I6).
 
 use dormouse_domain::{
-    Digest, Millis, RequestId,
+    Digest, Inbox, Millis, RequestId,
     request::{Request, RequestStatus, Settled},
 };
 use dormouse_engine::ports::{StoreError, WriteError};
@@ -45,10 +45,13 @@ fn encode(request: &Request) -> Result<Item, WriteError> {
     item.insert("kind".to_owned(), s(kind));
     item.insert(STATUS.to_owned(), s(request.status.as_str()));
     item.insert("decide_by".to_owned(), n(request.windows.decide_by.0));
-    item.insert("inbox".to_owned(), s(request.inbox.key()));
+    item.insert("inbox".to_owned(), s(request.inbox().key()));
+    if let Some(barred) = request.barred() {
+        item.insert("barred".to_owned(), s(barred.key()));
+    }
     item.insert("digest".to_owned(), s(request.digest.as_str()));
     if request.status == RequestStatus::Pending {
-        item.insert(LP.to_owned(), s(keys::inbox_lp(&request.inbox)));
+        item.insert(LP.to_owned(), s(keys::inbox_lp(&request.inbox())));
         item.insert(LS.to_owned(), s(keys::inbox_ls(request.opened_at, &request.id)));
     }
     if let Some(settled) = &request.decision {
@@ -90,14 +93,18 @@ pub(crate) fn open(request: &Request) -> Result<Action, WriteError> {
 /// Decides a request, under the condition of I6.
 pub(crate) fn decide(
     id: &RequestId,
+    inbox: &Inbox,
     settled: &Settled,
     digest: Option<&Digest>,
     now: Millis,
 ) -> Result<Action, WriteError> {
-    let mut condition = "#status = :pending AND #decide_by >= :now AND #inbox = :by".to_owned();
+    let mut condition = "#status = :pending AND #decide_by >= :now AND #inbox = :inbox \
+                         AND (attribute_not_exists(#barred) OR #barred <> :by)"
+        .to_owned();
     let mut values = vec![
         (":pending", s(RequestStatus::Pending.as_str())),
         (":now", n(now.0)),
+        (":inbox", s(inbox.key())),
         (":by", s(settled.by.key())),
         (":decided", s(RequestStatus::Decided.as_str())),
         (":decision", s(settled_text(settled)?)),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use dormouse_domain::{
-    Definition, Digest, Entry, Millis, Principal, RequestId, RunId,
+    Definition, Digest, Entry, Inbox, Millis, Principal, RequestId, RunId,
     item::RunItem,
     request::{Request, RequestStatus},
 };
@@ -116,8 +116,8 @@ impl Store for DynamoStore {
         lists::runs(&self.table, owner, cursor, limit).await
     }
 
-    async fn inbox(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
-        lists::inbox(&self.table, owner, cursor, limit, self.clock.now()).await
+    async fn inbox(&self, inboxes: &[Inbox], cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
+        lists::inbox(&self.table, inboxes, cursor, limit, self.clock.now()).await
     }
 
     async fn due(&self, shard: u32, now: Millis, limit: u32) -> Result<Vec<Due>, StoreError> {

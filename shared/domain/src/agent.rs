@@ -101,6 +101,16 @@ pub enum Target {
     },
 }
 
+/// The group whose members decide the requests of an agent or a tool, instead of the person whose run it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Approvers {
+    /// The group's name, as the authorizer gives it.
+    pub group: String,
+    /// Whether the person whose run it is may not decide, also as a member of the group.
+    #[serde(default, skip_serializing_if = "crate::message::is_false")]
+    pub not_requester: bool,
+}
+
 /// A tool as an agent knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDef {
@@ -125,6 +135,9 @@ pub struct ToolDef {
     pub input_schema: Value,
     /// Where its calls go.
     pub target: Target,
+    /// Who decides about its calls, if not those whom the agent names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<Approvers>,
 }
 
 /// Ceilings of one run.
@@ -204,6 +217,9 @@ pub struct Definition {
     pub limits: Limits,
     /// Its tools, in the order in which models see them.
     pub tools: Vec<ToolDef>,
+    /// Who decides its requests, if not the person whose run it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<Approvers>,
 }
 
 /// 24 hours: pauses cost nothing.

@@ -11,7 +11,7 @@ use toml::{Table, Value as Toml};
 
 use crate::{
     agent::{
-        Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, Replay, Target, ToolDef,
+        Approvers, Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, Replay, Target, ToolDef,
         default_reply_within_ms,
     },
     builtin::Builtin,
@@ -20,6 +20,8 @@ use crate::{
 
 /// Longest wait for a person, in milliseconds: 30 days.
 const MAX_WINDOW_MS: u64 = 30 * 24 * 3600 * 1000;
+/// Longest name of a group, in bytes: as in a token.
+const MAX_GROUP_BYTES: usize = 256;
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// One fault of an agent file.
@@ -94,7 +96,7 @@ impl Reader {
     }
 
     fn definition(&mut self, table: &Table, stem: &str, max_timeout_ms: u64) -> Definition {
-        const KNOWN: [&str; 14] = [
+        const KNOWN: [&str; 15] = [
             "name",
             "models",
             "system",
@@ -107,6 +109,7 @@ impl Reader {
             "on_message",
             "reply_within",
             "limits",
+            "approvers",
             "policy",
             "tools",
         ];
@@ -155,7 +158,29 @@ impl Reader {
             reply_within_ms,
             limits: self.limits(table),
             tools: self.tools(table, max_timeout_ms),
+            approvers: self.approvers(table, ""),
         }
+    }
+
+    /// `approvers = { group = "…", not_requester = true }`
+    fn approvers(&mut self, table: &Table, prefix: &str) -> Option<Approvers> {
+        let place = format!("{prefix}approvers");
+        let Toml::Table(approvers) = table.get("approvers")? else {
+            self.fault(place, "must be a table: { group = \"…\", not_requester = true }");
+            return None;
+        };
+        let inner = format!("{place}.");
+        self.known_keys(approvers, &inner, &["group", "not_requester"]);
+        let not_requester = self.word(approvers, &inner, "not_requester").unwrap_or_default();
+        let Some(group) = self.text(approvers, &inner, "group") else {
+            self.fault(format!("{inner}group"), "required: the group, as the tokens name it");
+            return None;
+        };
+        if group.trim().is_empty() || group.len() > MAX_GROUP_BYTES || group.chars().any(char::is_control) {
+            let problem = format!("must have 1 to {MAX_GROUP_BYTES} bytes and no control characters");
+            self.fault(format!("{inner}group"), problem);
+        }
+        Some(Approvers { group, not_requester })
     }
 
     fn models(&mut self, table: &Table) -> Vec<ModelRef> {
@@ -220,7 +245,7 @@ impl Reader {
     }
 
     fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 10] = [
+        const KNOWN: [&str; 11] = [
             "name",
             "description",
             "kind",
@@ -229,6 +254,7 @@ impl Reader {
             "reuse_result",
             "timeout",
             "input_schema",
+            "approvers",
             "http",
             "builtin",
         ];
@@ -274,6 +300,7 @@ impl Reader {
             timeout_ms,
             input_schema: self.schema(table, place, builtin),
             target: target?,
+            approvers: self.approvers(table, place),
             name,
         })
     }

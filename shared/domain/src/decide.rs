@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    agent::Approvers,
     entry::{Entry, Fact},
     fold::Corrupt,
-    ids::{Digest, EntryId, Millis, Principal},
+    ids::{Caller, Digest, EntryId, Millis, Principal},
     json,
     next::{Next, next},
     plan,
@@ -134,6 +135,13 @@ pub enum Refusal {
     /// Not this person's to decide; to them it does not exist (A16).
     #[error("there is no such request")]
     NotFound,
+    /// It is theirs to see, and others' to decide.
+    #[error(
+        "this request is decided by the group {}{}; ask one of its members",
+        .0.group,
+        if .0.not_requester { ", and not by the person whose run it is" } else { "" }
+    )]
+    NotEntitled(Approvers),
     /// Somebody was first.
     #[error("this request is already decided")]
     AlreadyDecided(Box<Settled>),
@@ -189,12 +197,12 @@ pub fn still_open(request: &Request, now: Millis) -> Result<(), Refusal> {
 pub fn check(
     request: &Request,
     answer: &Answer,
-    by: &Principal,
+    by: &Caller,
     now: Millis,
     fits: &dyn Fn(&Value) -> Result<(), String>,
 ) -> Result<Decision, Refusal> {
-    if request.inbox != *by {
-        return Err(Refusal::NotFound);
+    if !request.is_for(by) {
+        return Err(not_theirs(request, by));
     }
     still_open(request, now)?;
     if !request.decisions.contains(&answer.decision) {
@@ -293,6 +301,14 @@ fn check_digest(stored: &Digest, answer: &Answer, retries: bool) -> Result<(), R
         None => Ok(()),
         Some(given) if given == stored.as_str() => Ok(()),
         Some(_) => Err(Refusal::DigestMismatch),
+    }
+}
+
+/// To whom a request does not exist it is not found; whose run it is sees it, and is told who decides.
+fn not_theirs(request: &Request, by: &Caller) -> Refusal {
+    match &request.approvers {
+        Some(approvers) if request.owner == by.principal => Refusal::NotEntitled(approvers.clone()),
+        Some(_) | None => Refusal::NotFound,
     }
 }
 

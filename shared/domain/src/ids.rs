@@ -2,7 +2,7 @@
 //!
 //! Domain code never invents a random id; it parses and prints those that come in.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -241,6 +241,59 @@ impl Principal {
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.tenant, self.subject)
+    }
+}
+
+/// Who acts, and in which groups of their tenant they are, as the authorizer says. What is stored of them is
+/// the principal alone: a group is left, and what was decided stays.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// Their groups.
+    pub groups: BTreeSet<String>,
+}
+
+impl From<Principal> for Caller {
+    fn from(principal: Principal) -> Self {
+        Self { principal, groups: BTreeSet::new() }
+    }
+}
+
+/// Where a request waits: with a person, or with a group of their tenant, each member of which may decide it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Inbox {
+    /// A person's.
+    Person(Principal),
+    /// A group's.
+    Group {
+        /// The tenant.
+        tenant: String,
+        /// The group's name.
+        group: String,
+    },
+}
+
+impl Inbox {
+    /// The inbox as part of a table key. Injective: no subject's key has an unescaped `#` in it.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self {
+            Self::Person(principal) => principal.key(),
+            Self::Group { tenant, group } => {
+                let named = Principal { tenant: tenant.clone(), subject: group.clone() }.key();
+                format!("#{named}")
+            }
+        }
+    }
+}
+
+impl Caller {
+    /// Everywhere that a request can wait for this caller: their own inbox first, then those of their groups.
+    #[must_use]
+    pub fn inboxes(&self) -> Vec<Inbox> {
+        let group = |group: &String| Inbox::Group { tenant: self.principal.tenant.clone(), group: group.clone() };
+        std::iter::once(Inbox::Person(self.principal.clone())).chain(self.groups.iter().map(group)).collect()
     }
 }
 

@@ -35,6 +35,6 @@ pub mod windows;
 pub use agent::{Definition, Mode, ToolDef};
 pub use entry::{Entry, Fact};
 pub use fold::Corrupt;
-pub use ids::{CallKey, Digest, DriverId, EntryId, Millis, Principal, RequestId, RequestKey, RunId};
+pub use ids::{CallKey, Caller, Digest, DriverId, EntryId, Inbox, Millis, Principal, RequestId, RequestKey, RunId};
 pub use next::{Next, next};
 pub use run::Run;

@@ -84,6 +84,7 @@ mod tests {
             timeout_ms: 1,
             input_schema: serde_json::json!({}),
             target: Target::Http { url: "http://x".into() },
+            approvers: None,
         }
     }
 

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    agent::{Approvers, ToolDef},
     decide::Decision,
     entry::Opened,
-    ids::{CallKey, Digest, Millis, Principal, RequestId, RequestKey},
+    ids::{CallKey, Caller, Digest, Inbox, Millis, Principal, RequestId, RequestKey},
     json,
     plan::{self, Question},
     run::{AskWhy, Call, CallState, Repeats, Run},
@@ -134,8 +135,12 @@ pub struct Request {
     pub kind: RequestKind,
     /// Where it stands.
     pub status: RequestStatus,
-    /// Who may decide it.
-    pub inbox: Principal,
+    /// Whose run it is.
+    #[serde(alias = "inbox")]
+    pub owner: Principal,
+    /// Who decides it, if that is not the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<Approvers>,
     /// The tool of the call.
     pub tool: String,
     /// One line that says what would run, made from the arguments.
@@ -167,6 +172,46 @@ pub struct Request {
     pub decision: Option<Settled>,
 }
 
+impl Request {
+    /// Where it waits.
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        match &self.approvers {
+            None => Inbox::Person(self.owner.clone()),
+            Some(approvers) => Inbox::Group { tenant: self.owner.tenant.clone(), group: approvers.group.clone() },
+        }
+    }
+
+    /// Who may not decide it, although it waits in an inbox of theirs.
+    #[must_use]
+    pub fn barred(&self) -> Option<&Principal> {
+        self.approvers.as_ref().filter(|approvers| approvers.not_requester).map(|_| &self.owner)
+    }
+
+    /// Whether `by` may decide it (A16).
+    #[must_use]
+    pub fn is_for(&self, by: &Caller) -> bool {
+        by.inboxes().contains(&self.inbox()) && self.barred() != Some(&by.principal)
+    }
+
+    /// Whether `by` may see it: who may decide it, and whose run it is.
+    #[must_use]
+    pub fn is_visible_to(&self, by: &Caller) -> bool {
+        self.owner == by.principal || self.is_for(by)
+    }
+}
+
+/// Who decides a request of this kind about a call of `tool`: what the tool says, else what the agent says. A
+/// question is asked of the person whose run it is.
+fn approvers(run: &Run, tool: &ToolDef, kind: RequestKind) -> Option<Approvers> {
+    match kind {
+        RequestKind::Question => None,
+        RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => {
+            tool.approvers.as_ref().or(run.definition.approvers.as_ref()).cloned()
+        }
+    }
+}
+
 /// The request that `opened` opens as number `ordinal` of entry `index`, written at `at`. `None` if
 /// the call is not one of the run's or its arguments cannot be read, which `next` never asks for.
 #[must_use]
@@ -184,7 +229,8 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         call: opened.call,
         kind: opened.kind,
         status: RequestStatus::Pending,
-        inbox: run.owner.clone(),
+        owner: run.owner.clone(),
+        approvers: approvers(run, tool, opened.kind),
         tool: call.tool.clone(),
         summary: question.as_ref().map_or_else(|| summary(&call.tool, &arguments), |asked| one_line(&asked.question)),
         question,

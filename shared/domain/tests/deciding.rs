@@ -25,7 +25,8 @@ fn request(kind: RequestKind, question: Option<Value>) -> Request {
         call: CallKey::new(2, 0),
         kind,
         status: RequestStatus::Pending,
-        inbox: who("acme", "ann"),
+        owner: who("acme", "ann"),
+        approvers: None,
         tool: "t".into(),
         summary: "t()".into(),
         arguments: json!({}),
@@ -51,7 +52,7 @@ fn any(_: &Value) -> Result<(), String> {
 }
 
 fn judge(request: &Request, body: Value) -> Result<Decision, Refusal> {
-    check(request, &answer(body), &who("acme", "ann"), Millis(50), &any)
+    check(request, &answer(body), &who("acme", "ann").into(), Millis(50), &any)
 }
 
 fn digest() -> String {
@@ -99,7 +100,7 @@ fn e5_x5_edits() {
     let stray = json!({"decision": "approve", "digest": digest(), "arguments": {}});
     assert!(matches!(judge(&approval, stray), Err(Refusal::Invalid(_))));
     let no = |_: &Value| Err("env: \"moon\" is not one of them".to_owned());
-    let refused = check(&approval, &answer(edit(json!({"env": "moon"}))), &who("acme", "ann"), Millis(50), &no);
+    let refused = check(&approval, &answer(edit(json!({"env": "moon"}))), &who("acme", "ann").into(), Millis(50), &no);
     let told = refused.unwrap_err().to_string();
     assert!(told.contains("moon") && told.contains("still waits"), "{told}");
     for kind in [RequestKind::Question, RequestKind::Uncertain] {
@@ -175,10 +176,10 @@ fn a16_c4_e1_who_and_when() {
     let approval = request(RequestKind::Approval, None);
     let approve = answer(json!({"decision": "approve", "digest": digest()}));
     for stranger in [who("acme", "bob"), who("other", "ann")] {
-        assert_eq!(check(&approval, &approve, &stranger, Millis(50), &any), Err(Refusal::NotFound));
+        assert_eq!(check(&approval, &approve, &stranger.clone().into(), Millis(50), &any), Err(Refusal::NotFound));
     }
-    assert!(check(&approval, &approve, &who("acme", "ann"), Millis(100), &any).is_ok());
-    let late = check(&approval, &approve, &who("acme", "ann"), Millis(101), &any);
+    assert!(check(&approval, &approve, &who("acme", "ann").into(), Millis(100), &any).is_ok());
+    let late = check(&approval, &approve, &who("acme", "ann").into(), Millis(101), &any);
     assert_eq!(late, Err(Refusal::Gone(RequestStatus::Expired)));
     for status in [RequestStatus::Expired, RequestStatus::Cancelled] {
         let gone = Request { status, ..approval.clone() };

@@ -1,7 +1,7 @@
 //! What an owner does to a run from outside: speak, pause, resume, cancel, change the mode.
 
 use dormouse_domain::{
-    Fact, Millis, Mode, Principal, Run, RunId, agent::OnMessage, decide::MAX_TEXT_BYTES, entry::FinalStatus,
+    Caller, Fact, Millis, Mode, Run, RunId, agent::OnMessage, decide::MAX_TEXT_BYTES, entry::FinalStatus,
     message::Content, next::exhausted, plan, run::Status,
 };
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ impl Engine {
     /// [`Problem`].
     pub async fn add_message(
         &self,
-        by: &Principal,
+        by: &Caller,
         run_id: &RunId,
         content: Vec<Content>,
         key: Option<&IdempotencyKey>,
@@ -48,7 +48,7 @@ impl Engine {
             }
             let supersedes =
                 run.definition.on_message == OnMessage::Supersede && run.driver.is_none() && run.waits_for_person();
-            Ok(Fact::MessageAdded { by: by.clone(), content: content.clone(), supersedes })
+            Ok(Fact::MessageAdded { by: by.principal.clone(), content: content.clone(), supersedes })
         })
         .await
     }
@@ -57,18 +57,13 @@ impl Engine {
     ///
     /// # Errors
     /// [`Problem::WrongState`] if it is over or paused already.
-    pub async fn pause(
-        &self,
-        by: &Principal,
-        run_id: &RunId,
-        key: Option<&IdempotencyKey>,
-    ) -> Result<Changed, Problem> {
+    pub async fn pause(&self, by: &Caller, run_id: &RunId, key: Option<&IdempotencyKey>) -> Result<Changed, Problem> {
         self.change(by, run_id, key, "nothing new starts; calls that run settle and keep their results", |run, _| {
             unfinished(run)?;
             if run.paused {
                 return Err(Problem::WrongState("the run is paused already".to_owned()));
             }
-            Ok(Fact::Paused { by: by.clone() })
+            Ok(Fact::Paused { by: by.principal.clone() })
         })
         .await
     }
@@ -77,18 +72,13 @@ impl Engine {
     ///
     /// # Errors
     /// [`Problem::WrongState`] if it is not paused.
-    pub async fn resume(
-        &self,
-        by: &Principal,
-        run_id: &RunId,
-        key: Option<&IdempotencyKey>,
-    ) -> Result<Changed, Problem> {
+    pub async fn resume(&self, by: &Caller, run_id: &RunId, key: Option<&IdempotencyKey>) -> Result<Changed, Problem> {
         self.change(by, run_id, key, "the run goes on where it was", |run, _| {
             unfinished(run)?;
             if !run.paused {
                 return Err(Problem::WrongState("the run is not paused".to_owned()));
             }
-            Ok(Fact::Resumed { by: by.clone() })
+            Ok(Fact::Resumed { by: by.principal.clone() })
         })
         .await
     }
@@ -99,7 +89,7 @@ impl Engine {
     /// [`Problem::WrongState`] if it is over or cancelled already.
     pub async fn cancel(
         &self,
-        by: &Principal,
+        by: &Caller,
         run_id: &RunId,
         reason: Option<String>,
         key: Option<&IdempotencyKey>,
@@ -113,7 +103,7 @@ impl Engine {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run is being cancelled already".to_owned()));
             }
-            Ok(Fact::CancelRequested { by: by.clone(), reason: reason.clone() })
+            Ok(Fact::CancelRequested { by: by.principal.clone(), reason: reason.clone() })
         })
         .await
     }
@@ -125,7 +115,7 @@ impl Engine {
     /// [`Problem::Invalid`] if it is wider than the agent's `max_mode`.
     pub async fn set_mode(
         &self,
-        by: &Principal,
+        by: &Caller,
         run_id: &RunId,
         mode: Mode,
         key: Option<&IdempotencyKey>,
@@ -138,21 +128,21 @@ impl Engine {
             if mode > widest {
                 return Err(Problem::Invalid(format!("mode {mode} is wider than this agent's max_mode, {widest}")));
             }
-            Ok(Fact::ModeChanged { by: by.clone(), mode, calls: plan::replan(run, mode) })
+            Ok(Fact::ModeChanged { by: by.principal.clone(), mode, calls: plan::replan(run, mode) })
         })
         .await
     }
 
     async fn change(
         &self,
-        by: &Principal,
+        by: &Caller,
         run_id: &RunId,
         key: Option<&IdempotencyKey>,
         note: &str,
         fact: impl Fn(&Run, Millis) -> Result<Fact, Problem> + Send + Sync,
     ) -> Result<Changed, Problem> {
-        self.amend(by, key, run_id, None, |run, _, now| {
-            if run.owner != *by {
+        self.amend(&by.principal, key, run_id, None, |run, _, now| {
+            if run.owner != by.principal {
                 return Err(Problem::NotFound("run"));
             }
             let (run_id, note) = (run.id.clone(), note.to_owned());

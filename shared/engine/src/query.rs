@@ -3,11 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
-    Definition, Entry, Fact, Principal, RequestId, RunId, item::RunItem, request::Request, run::reply_text,
+    Caller, Definition, Entry, Fact, Inbox, RequestId, RunId, item::RunItem, request::Request, run::reply_text,
 };
 
 use crate::{Engine, error::Problem, journal::LoadError, ports::Page};
 
+/// Groups whose requests are listed at once.
+const MAX_GROUPS: usize = 50;
 /// Pauses between looks at a run whose item and requests do not agree, in milliseconds.
 const LOOKS_AGAIN_MS: [u64; 5] = [5, 20, 80, 200, 400];
 
@@ -27,7 +29,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Problem::NotFound`] if it is not theirs.
-    pub async fn run_view(&self, by: &Principal, run_id: &RunId) -> Result<RunView, Problem> {
+    pub async fn run_view(&self, by: &Caller, run_id: &RunId) -> Result<RunView, Problem> {
         let (item, mut pending) = self.owned(by, run_id).await?;
         let now = self.ports.clock.now();
         pending.retain(|request| request.windows.is_decidable(now));
@@ -46,10 +48,11 @@ impl Engine {
         Ok(Some(reply_text(content)).filter(|text| !text.is_empty()))
     }
 
-    async fn owned(&self, by: &Principal, run_id: &RunId) -> Result<(RunItem, Vec<Request>), Problem> {
+    async fn owned(&self, by: &Caller, run_id: &RunId) -> Result<(RunItem, Vec<Request>), Problem> {
         for pause_ms in LOOKS_AGAIN_MS {
             let found = self.ports.store.overview(run_id).await?;
-            let (item, pending) = found.filter(|(item, _)| item.owner == *by).ok_or(Problem::NotFound("run"))?;
+            let (item, pending) =
+                found.filter(|(item, _)| item.owner == by.principal).ok_or(Problem::NotFound("run"))?;
             if item.pending as usize == pending.len() {
                 return Ok((item, pending));
             }
@@ -63,37 +66,72 @@ impl Engine {
     ///
     /// # Errors
     /// [`Problem`].
-    pub async fn runs(&self, by: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<RunItem>, Problem> {
-        Ok(self.ports.store.runs(by, cursor, limit).await?)
+    pub async fn runs(&self, by: &Caller, cursor: Option<&str>, limit: u32) -> Result<Page<RunItem>, Problem> {
+        Ok(self.ports.store.runs(&by.principal, cursor, limit).await?)
     }
 
-    /// What waits in `by`'s inbox, oldest first: never what can no longer be decided (E11).
+    /// What `by` can decide, in their own inbox and in those of their groups, oldest first: never what can
+    /// no longer be decided, or not by them (E11).
     ///
     /// # Errors
     /// [`Problem`].
-    pub async fn inbox(&self, by: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, Problem> {
-        let mut page = self.ports.store.inbox(by, cursor, limit).await?;
+    pub async fn inbox(&self, by: &Caller, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, Problem> {
+        // Each group is a list of its own to read.
+        if by.groups.len() > MAX_GROUPS {
+            let count = by.groups.len();
+            let detail = format!("you are in {count} groups, of which {MAX_GROUPS} are looked into at once; name one");
+            return Err(Problem::Invalid(detail));
+        }
+        self.waiting(by, &by.inboxes(), cursor, limit).await
+    }
+
+    /// What `by` can decide as a member of `group`, oldest first.
+    ///
+    /// # Errors
+    /// [`Problem::Invalid`] if they are not in that group.
+    pub async fn group_inbox(
+        &self,
+        by: &Caller,
+        group: &str,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Request>, Problem> {
+        if !by.groups.contains(group) {
+            return Err(Problem::Invalid("you are in no group of this name".to_owned()));
+        }
+        let inbox = Inbox::Group { tenant: by.principal.tenant.clone(), group: group.to_owned() };
+        self.waiting(by, &[inbox], cursor, limit).await
+    }
+
+    async fn waiting(
+        &self,
+        by: &Caller,
+        inboxes: &[Inbox],
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Request>, Problem> {
+        let mut page = self.ports.store.inbox(inboxes, cursor, limit).await?;
         let now = self.ports.clock.now();
-        page.items.retain(|request| request.windows.is_decidable(now));
+        page.items.retain(|request| request.windows.is_decidable(now) && request.is_for(by));
         Ok(page)
     }
 
-    /// A request in `by`'s inbox, decided or not.
+    /// A request that `by` may see, decided or not: one that is theirs to decide, or of a run of theirs.
     ///
     /// # Errors
     /// [`Problem::NotFound`] if it is not theirs.
-    pub async fn request(&self, by: &Principal, id: &RequestId) -> Result<Request, Problem> {
+    pub async fn request(&self, by: &Caller, id: &RequestId) -> Result<Request, Problem> {
         let found = self.ports.store.request(id).await?;
-        found.filter(|request| request.inbox == *by).ok_or(Problem::NotFound("request"))
+        found.filter(|request| request.is_visible_to(by)).ok_or(Problem::NotFound("request"))
     }
 
     /// The agent of run `run_id` as it was frozen.
     ///
     /// # Errors
     /// [`Problem::NotFound`] if the run is not theirs.
-    pub async fn definition(&self, by: &Principal, run_id: &RunId) -> Result<Arc<Definition>, Problem> {
+    pub async fn definition(&self, by: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Problem> {
         let item = self.ports.store.item(run_id).await?;
-        let item = item.filter(|item| item.owner == *by).ok_or(Problem::NotFound("run"))?;
+        let item = item.filter(|item| item.owner == by.principal).ok_or(Problem::NotFound("run"))?;
         let definition = self.ports.store.definition(&item.definition).await?;
         definition.ok_or_else(|| LoadError::NoDefinition(item.definition.to_string()).into())
     }
@@ -102,9 +140,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`Problem::NotFound`] if the run is not theirs.
-    pub async fn entries(&self, by: &Principal, run_id: &RunId, from: u32, limit: u32) -> Result<Vec<Entry>, Problem> {
+    pub async fn entries(&self, by: &Caller, run_id: &RunId, from: u32, limit: u32) -> Result<Vec<Entry>, Problem> {
         let item = self.ports.store.item(run_id).await?;
-        item.filter(|item| item.owner == *by).ok_or(Problem::NotFound("run"))?;
+        item.filter(|item| item.owner == by.principal).ok_or(Problem::NotFound("run"))?;
         Ok(self.ports.store.page(run_id, from, limit).await?)
     }
 }

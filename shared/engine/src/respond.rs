@@ -5,7 +5,7 @@
 //! and the other is told what stands (E2).
 
 use dormouse_domain::{
-    Millis, Principal, RequestId, Run, RunId,
+    Caller, Millis, RequestId, Run, RunId,
     decide::{self, Answer, Deciding},
     request::{Request, RequestStatus, Settled},
     run::Status,
@@ -42,12 +42,12 @@ impl Engine {
     /// [`Problem::Refused`] says why the answer is not taken and what stands.
     pub async fn respond(
         &self,
-        by: &Principal,
+        by: &Caller,
         id: &RequestId,
         answer: &Answer,
         key: Option<&IdempotencyKey>,
     ) -> Result<Responded, Problem> {
-        self.amend(by, key, &id.run, Some(id), |run, row, now| {
+        self.amend(&by.principal, key, &id.run, Some(id), |run, row, now| {
             let row = row.ok_or(Problem::NotFound("request"))?;
             self.decision(run, row, answer, by, now)
         })
@@ -61,12 +61,12 @@ impl Engine {
     /// [`Problem::WrongState`] if none ever did, or if several wait.
     pub async fn respond_to_run(
         &self,
-        by: &Principal,
+        by: &Caller,
         run_id: &RunId,
         answer: &Answer,
         key: Option<&IdempotencyKey>,
     ) -> Result<Responded, Problem> {
-        if let Some(earlier) = self.earlier_answer(by, key).await? {
+        if let Some(earlier) = self.earlier_answer(&by.principal, key).await? {
             self.send_wake(run_id, 0).await;
             return Ok(earlier);
         }
@@ -81,7 +81,7 @@ impl Engine {
                 ))
             }
         };
-        self.unless_answered(by, key, problem).await
+        self.unless_answered(&by.principal, key, problem).await
     }
 
     /// Why no request of a run waits: whoever comes second, or late, through this endpoint is told what
@@ -104,7 +104,7 @@ impl Engine {
         run: &Run,
         row: &Request,
         answer: &Answer,
-        by: &Principal,
+        by: &Caller,
         now: Millis,
     ) -> Result<Amendment<Responded>, Problem> {
         let fits = |arguments: &Value| match run.definition.tool(&row.tool) {
@@ -117,10 +117,11 @@ impl Engine {
             // fell between a transaction's items.
             return Err(Problem::Unavailable(WriteError::Contention.into()));
         }
-        let deciding = decide::record(run, row, decision, by, now);
+        let deciding = decide::record(run, row, decision, &by.principal, now);
         let Deciding { facts, settled, digest } = deciding.map_err(|error| Problem::Corrupt(error.into()))?;
         let (request_id, run_id) = (row.id.clone(), run.id.clone());
-        let decide = RequestWrite::Decide { id: row.id.clone(), settled: settled.clone(), digest, now };
+        let (id, inbox) = (row.id.clone(), row.inbox());
+        let decide = RequestWrite::Decide { id, inbox, settled: settled.clone(), digest, now };
         Ok(Amendment {
             facts,
             decided: vec![decide],

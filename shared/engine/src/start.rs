@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dormouse_domain::{Entry, Fact, Mode, Principal, Run, RunId, item::RunItem, message::Content, run::Status};
+use dormouse_domain::{Caller, Entry, Fact, Mode, Run, RunId, item::RunItem, message::Content, run::Status};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -41,7 +41,7 @@ impl Engine {
     /// [`Problem`]; then no run was started, except as [`Problem::Unknown`] says.
     pub async fn start(
         &self,
-        owner: &Principal,
+        owner: &Caller,
         start: StartRun,
         key: Option<&IdempotencyKey>,
     ) -> Result<Started, Problem> {
@@ -66,7 +66,7 @@ impl Engine {
         let run_id = RunId::from_bits(self.ports.ids.fresh());
         let now = self.ports.clock.now();
         let fact = Fact::RunStarted {
-            owner: owner.clone(),
+            owner: owner.principal.clone(),
             agent: start.agent,
             definition: digest,
             mode,
@@ -85,7 +85,7 @@ impl Engine {
             item: Some(ItemWrite::Create(item)),
             requests: Vec::new(),
             files: Vec::new(),
-            receipt: receipt(owner, key, &started, now)?,
+            receipt: receipt(&owner.principal, key, &started, now)?,
         };
         match self.ports.store.commit(&commit).await {
             Ok(()) => {
@@ -101,8 +101,8 @@ impl Engine {
         }
     }
 
-    async fn earlier_start(&self, owner: &Principal, key: Option<&IdempotencyKey>) -> Result<Option<Started>, Problem> {
-        let earlier: Option<Started> = self.earlier_answer(owner, key).await?;
+    async fn earlier_start(&self, owner: &Caller, key: Option<&IdempotencyKey>) -> Result<Option<Started>, Problem> {
+        let earlier: Option<Started> = self.earlier_answer(&owner.principal, key).await?;
         if let Some(started) = &earlier {
             self.send_wake(&started.run_id, 0).await;
         }

@@ -72,6 +72,7 @@ pub(crate) fn tool(name: &str) -> ToolDef {
         timeout_ms: 1,
         input_schema: json!({"type": "object", "properties": {"z": {}, "a": {}}}),
         target: Target::Http { url: "http://localhost".to_owned() },
+        approvers: None,
     }
 }
 

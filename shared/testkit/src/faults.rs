@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, Millis, Principal, RequestId, RunId, item::RunItem, request::Request,
+    Definition, Digest, Entry, Inbox, Millis, Principal, RequestId, RunId, item::RunItem, request::Request,
 };
 use dormouse_engine::ports::{Commit, Due, Page, Receipt, Store, StoreError, WriteError};
 
@@ -121,8 +121,8 @@ impl Store for FaultyStore {
     async fn runs(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<RunItem>, StoreError> {
         self.up()?.runs(owner, cursor, limit).await
     }
-    async fn inbox(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
-        self.up()?.inbox(owner, cursor, limit).await
+    async fn inbox(&self, inboxes: &[Inbox], cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
+        self.up()?.inbox(inboxes, cursor, limit).await
     }
     async fn due(&self, shard: u32, now: Millis, limit: u32) -> Result<Vec<Due>, StoreError> {
         self.up()?.due(shard, now, limit).await

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, EntryId, Fact, Millis, Principal, RequestId, RequestKey, RunId,
+    Definition, Digest, Entry, EntryId, Fact, Inbox, Millis, Principal, RequestId, RequestKey, RunId,
     item::RunItem,
     request::{Request, RequestStatus},
 };
@@ -135,9 +135,10 @@ impl Data {
                     Some(_) => Err(WriteError::RequestCondition),
                 }
             }
-            RequestWrite::Decide { id, settled, digest, now } => {
+            RequestWrite::Decide { id, inbox, settled, digest, now } => {
                 let row = self.pending(id)?;
-                let ours = row.inbox == settled.by && row.windows.is_decidable(*now);
+                let theirs = row.inbox() == *inbox && row.barred() != Some(&settled.by);
+                let ours = theirs && row.windows.is_decidable(*now);
                 if !ours || digest.as_ref().is_some_and(|digest| *digest != row.digest) {
                     return Err(WriteError::RequestCondition);
                 }
@@ -246,11 +247,13 @@ impl Store for MemoryStore {
         page(items, cursor, limit)
     }
 
-    async fn inbox(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
+    async fn inbox(&self, inboxes: &[Inbox], cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
         let now = self.clock.now();
         let data = locked(&self.data);
         let waiting = data.requests.values().filter(|request| {
-            request.inbox == *owner && request.status == RequestStatus::Pending && request.windows.is_decidable(now)
+            inboxes.contains(&request.inbox())
+                && request.status == RequestStatus::Pending
+                && request.windows.is_decidable(now)
         });
         let mut waiting: Vec<_> = waiting.cloned().collect();
         waiting.sort_by_key(|request| (request.opened_at, request.id.clone()));

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Millis, Principal, RunId, ToolDef, agent_file,
+    Caller, Definition, Millis, Principal, RunId, ToolDef, agent_file,
     decide::Answer,
     entry::CallResult,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
@@ -380,7 +380,14 @@ impl World {
 
     /// The user `name` of tenant `acme`.
     #[must_use]
-    pub fn user(name: &str) -> Principal {
-        Principal { tenant: "acme".to_owned(), subject: name.to_owned() }
+    pub fn user(name: &str) -> Caller {
+        Principal { tenant: "acme".to_owned(), subject: name.to_owned() }.into()
+    }
+
+    /// The same, in these groups.
+    #[must_use]
+    pub fn member(name: &str, groups: &[&str]) -> Caller {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        Caller { groups, ..Self::user(name) }
     }
 }

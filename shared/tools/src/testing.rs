@@ -40,6 +40,7 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
             reuse_result: false,
             timeout_ms: 5000,
             input_schema,
+            approvers: None,
             target,
         },
         arguments,

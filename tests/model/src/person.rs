@@ -261,7 +261,7 @@ impl Protocol {
     ) -> Option<Write> {
         let row = state.store.rows.get(&key)?;
         let (by, answer) = say.answer(row);
-        let decision = match decide::check(row, &answer, &by, state.now, &|_| Ok(())) {
+        let decision = match decide::check(row, &answer, &by.clone().into(), state.now, &|_| Ok(())) {
             Ok(decision) => decision,
             Err(refusal) => {
                 self.told_why_not(state, key, &refusal);
@@ -296,6 +296,7 @@ impl Protocol {
                 !in_time
             }
             Refusal::NotFound
+            | Refusal::NotEntitled(_)
             | Refusal::NotOffered { .. }
             | Refusal::DigestMissing
             | Refusal::DigestMismatch

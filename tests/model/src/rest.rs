@@ -123,6 +123,6 @@ fn all_decidable(state: &State) -> bool {
             RequestKind::Budget | RequestKind::External => return false,
         };
         let (by, answer) = say.answer(row);
-        decide::check(row, &answer, &by, state.now, &|_| Ok(())).is_ok()
+        decide::check(row, &answer, &by.into(), state.now, &|_| Ok(())).is_ok()
     })
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use dormouse_domain::{
-    Digest, Entry, Millis, RequestKey, Run,
+    Digest, Entry, Inbox, Millis, RequestKey, Run,
     item::standing,
     request::{self, Request, RequestStatus, Settled},
     run::Status,
@@ -193,7 +193,7 @@ impl Store {
         }
         if let Some(decide) = &write.decide {
             let row = pending(&mut rows, decide.key)?;
-            let theirs = row.inbox == decide.settled.by && row.windows.decide_by >= decide.now;
+            let theirs = row.inbox() == Inbox::Person(decide.settled.by.clone()) && row.windows.decide_by >= decide.now;
             if !theirs || decide.digest.as_ref().is_some_and(|digest| *digest != row.digest) {
                 return Err(Lost);
             }

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
-    Digest, Principal, RequestId, RunId,
+    Caller, Digest, Principal, RequestId, RunId,
     decide::{Answer, Refusal},
     request::Settled,
 };
@@ -145,7 +145,7 @@ impl World {
 
     /// Somebody else tries: to them it does not exist (A16).
     pub(crate) async fn trespass(self: &Arc<Self>, run: RunId, id: RequestId, answer: Answer) {
-        let stranger = Principal { subject: "bob".to_owned(), ..self.owner.clone() };
+        let stranger: Caller = Principal { subject: "bob".to_owned(), ..self.owner.principal.clone() }.into();
         let host = self.api_host();
         let what = format!("stranger {:?} {}", answer.decision, id.key);
         let told = self

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_domain::{Principal, item::standing, run::Status};
+use dormouse_domain::{Caller, Principal, item::standing, run::Status};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
@@ -67,7 +67,7 @@ pub(crate) struct World {
     pub(crate) api: Vec<Arc<Host>>,
     /// The machine that sweeps.
     pub(crate) sweeper: Arc<Host>,
-    pub(crate) owner: Principal,
+    pub(crate) owner: Caller,
 }
 
 /// Simulates what `seed` decides.
@@ -116,7 +116,7 @@ impl World {
             busy: AtomicUsize::new(0),
             api,
             sweeper,
-            owner: Principal { tenant: "acme".to_owned(), subject: "ann".to_owned() },
+            owner: Principal { tenant: "acme".to_owned(), subject: "ann".to_owned() }.into(),
             ledger,
             sim,
         })

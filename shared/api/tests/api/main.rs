@@ -6,6 +6,7 @@ mod app;
 mod batch;
 mod bodies;
 mod controlling;
+mod crossing;
 mod deciding;
 mod exporting;
 mod following;

@@ -31,6 +31,7 @@ fn definition(system: &str) -> Definition {
         reply_within_ms: 3_000,
         limits: Limits { turns: 1, tokens: 1, cost_usd: 1.0, wall_ms: 1 },
         tools: vec![],
+        approvers: None,
     }
 }
 

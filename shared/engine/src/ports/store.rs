@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, EntryId, Millis, Principal, RequestId, RunId,
+    Definition, Digest, Entry, EntryId, Inbox, Millis, Principal, RequestId, RunId,
     item::RunItem,
     request::{Request, RequestStatus, Settled},
     run::Status,
@@ -75,11 +75,13 @@ pub enum ItemWrite {
 pub enum RequestWrite {
     /// A new one.
     Open(Box<Request>),
-    /// Its one decision. The condition is in the write (I6): pending, `decide_by >= now`, in the
-    /// inbox of `settled.by`, and of this digest.
+    /// Its one decision. The condition is in the write (I6): pending, `decide_by >= now`, in this inbox and
+    /// not barred to `settled.by`, and of this digest.
     Decide {
         /// Which.
         id: RequestId,
+        /// The inbox in which it was decided.
+        inbox: Inbox,
         /// The decision.
         settled: Settled,
         /// The digest that the row must have, where the decision is about arguments.
@@ -223,9 +225,10 @@ pub trait Store: Send + Sync {
     /// Runs of `owner`, last changed first.
     async fn runs(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<RunItem>, StoreError>;
 
-    /// Requests that wait in `owner`'s inbox, oldest first, by index and then checked consistently:
-    /// what is no longer pending is left out, so a page can be shorter than `limit`.
-    async fn inbox(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError>;
+    /// Requests that wait in any of `inboxes`, oldest first, by index and then checked consistently:
+    /// what is no longer pending is left out, so a page can be shorter than `limit`. A cursor is good for the
+    /// same inboxes only.
+    async fn inbox(&self, inboxes: &[Inbox], cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError>;
 
     /// Runs of `shard` (0..[`DUE_SHARDS`](Self::due_shards)) that are due at `now` or before, at most `limit`.
     async fn due(&self, shard: u32, now: Millis, limit: u32) -> Result<Vec<Due>, StoreError>;

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, Fact, Millis, Principal, RequestId, RunId, item::RunItem, request::Request,
+    Definition, Digest, Entry, Fact, Inbox, Millis, Principal, RequestId, RunId, item::RunItem, request::Request,
 };
 use dormouse_engine::{
     Ports,
@@ -113,8 +113,8 @@ impl Store for Hooked {
     async fn runs(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<RunItem>, StoreError> {
         self.inner.runs(owner, cursor, limit).await
     }
-    async fn inbox(&self, owner: &Principal, cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
-        self.inner.inbox(owner, cursor, limit).await
+    async fn inbox(&self, inboxes: &[Inbox], cursor: Option<&str>, limit: u32) -> Result<Page<Request>, StoreError> {
+        self.inner.inbox(inboxes, cursor, limit).await
     }
     async fn due(&self, shard: u32, now: Millis, limit: u32) -> Result<Vec<Due>, StoreError> {
         self.inner.due(shard, now, limit).await

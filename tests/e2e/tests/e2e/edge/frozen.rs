@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dormouse_aws::{DynamoStore, schema::create_table};
 use dormouse_domain::{
-    Fact, Principal, RequestId, RunId, audit,
+    Caller, Fact, RequestId, RunId, audit,
     decide::{Answer, Decision, Refusal},
     message::Content,
     request::{DecisionKind, Request, RequestStatus, Settled},
@@ -198,7 +198,7 @@ impl Bed {
     }
 }
 
-fn me() -> Principal {
+fn me() -> Caller {
     World::user("ann")
 }
 
