@@ -7,7 +7,7 @@ use dormouse_engine::ports::{
 
 use crate::{
     bed::{Bed, NOW},
-    samples::{DECIDE_BY, commit, entry, item, opening, principal, request, run, settled, with_text},
+    samples::{DECIDE_BY, commit, entry, item, opening, own, principal, request, run, settled, with_text},
 };
 
 fn file(path: &str, expect: FileVersion) -> FileWrite {
@@ -28,7 +28,13 @@ fn everything(id: &str) -> Commit {
         item: Some(ItemWrite::Replace(item(&run(1), &ann, NOW.plus(1), None))),
         requests: vec![
             RequestWrite::Open(Box::new(open)),
-            RequestWrite::Decide { id: asked().id, settled: settled(&ann, NOW), digest: None, now: NOW },
+            RequestWrite::Decide {
+                id: asked().id,
+                inbox: asked().inbox(),
+                settled: settled(&ann, NOW),
+                digest: None,
+                now: NOW,
+            },
             RequestWrite::Close { id: closing().id, status: RequestStatus::Cancelled },
         ],
         files: vec![file("new", FileVersion::Absent), file("old", FileVersion::At(1))],
@@ -72,7 +78,7 @@ async fn seen(bed: &Bed) -> String {
         store.overview(&run(1)).await.unwrap().map(|(_, open)| open.len()),
         store.files("w").await.unwrap(),
         store.receipt(&principal("ann"), "key").await.unwrap().is_some(),
-        store.inbox(&principal("ann"), None, 10).await.unwrap().items.len(),
+        store.inbox(&own(&principal("ann")), None, 10).await.unwrap().items.len(),
     )
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dormouse_domain::{
-    Digest, Millis, Principal, RequestId, RequestKey,
+    Digest, Inbox, Millis, Principal, RequestId, RequestKey,
+    agent::Approvers,
     decide::Decision,
     request::{Request, RequestStatus, Settled},
 };
@@ -19,9 +20,10 @@ fn asked() -> Request {
     request(&run(1), RequestKey::new(3, 0), &principal("ann"), NOW)
 }
 
-fn decide(id: &str, request: &RequestId, by: &Principal, digest: Option<Digest>, now: Millis) -> Commit {
-    let write = RequestWrite::Decide { id: request.clone(), settled: settled(by, now), digest, now };
-    Commit { requests: vec![write], ..commit(&request.run, id) }
+fn decide(token: &str, request: &RequestId, by: &Principal, digest: Option<Digest>, now: Millis) -> Commit {
+    let (id, inbox) = (request.clone(), Inbox::Person(by.clone()));
+    let write = RequestWrite::Decide { id, inbox, settled: settled(by, now), digest, now };
+    Commit { requests: vec![write], ..commit(&request.run, token) }
 }
 
 async fn with_request() -> Bed {
@@ -68,6 +70,35 @@ async fn i6_a_decision_is_taken_under_its_conditions_only() {
     }
 }
 
+/// What a group decides is decided in that group's inbox alone, and not by whoever is barred.
+#[tokio::test]
+async fn i6_a16_a_group_decides_and_the_requester_does_not() {
+    let (ann, sue) = (principal("ann"), principal("sue"));
+    let group = |tenant: &str, name: &str| Inbox::Group { tenant: tenant.into(), group: name.into() };
+    let sre = group("acme", "sre");
+    for (why, not_requester, by, inbox, is_taken) in [
+        ("a member", true, &sue, sre.clone(), true),
+        ("the requester, who is a member", false, &ann, sre.clone(), true),
+        ("the requester, who is barred", true, &ann, sre.clone(), false),
+        ("the requester, as such", false, &ann, Inbox::Person(ann.clone()), false),
+        ("another group", true, &sue, group("acme", "dev"), false),
+        ("the same group of another tenant", true, &sue, group("other", "sre"), false),
+        ("a person of the group's name", true, &sue, Inbox::Person(principal("sre")), false),
+    ] {
+        let approvers = Some(Approvers { group: "sre".into(), not_requester });
+        let asked = Request { approvers, ..asked() };
+        let bed = Bed::new().await;
+        bed.store.commit(&opening(&asked, "open")).await.unwrap();
+        assert_eq!(bed.store.request(&asked.id).await.unwrap(), Some(asked.clone()));
+        let digest = Some(asked.digest.clone());
+        let write = RequestWrite::Decide { id: asked.id.clone(), inbox, settled: settled(by, NOW), digest, now: NOW };
+        let outcome = bed.store.commit(&Commit { requests: vec![write], ..commit(&run(1), "d") }).await;
+        assert_eq!(outcome.is_ok(), is_taken, "{why}: {outcome:?}");
+        let waits = bed.store.inbox(std::slice::from_ref(&sre), None, 10).await.unwrap().items;
+        assert_eq!(waits.is_empty(), is_taken, "{why}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_that_is_not_there_cannot_be_decided_or_closed() {
     let bed = Bed::new().await;
@@ -88,6 +119,7 @@ async fn case_1_of_16_decisions_at_once_one_stands() {
             let decision = Decision::Deny { reason: Some(number.to_string()) };
             let write = RequestWrite::Decide {
                 id: asked().id,
+                inbox: asked().inbox(),
                 settled: Settled { decision, by: principal("ann"), at: NOW },
                 digest: Some(asked().digest),
                 now: NOW,
@@ -130,7 +162,13 @@ async fn a_decision_can_be_as_long_as_a_person_may_write() {
     // Escaped, each of these takes six bytes.
     let reason = Some("\u{1}".repeat(dormouse_domain::decide::MAX_TEXT_BYTES));
     let settled = Settled { decision: Decision::Deny { reason }, by: principal("ann"), at: NOW };
-    let write = RequestWrite::Decide { id: asked().id, settled: settled.clone(), digest: None, now: NOW };
+    let write = RequestWrite::Decide {
+        id: asked().id,
+        inbox: asked().inbox(),
+        settled: settled.clone(),
+        digest: None,
+        now: NOW,
+    };
     bed.store.commit(&Commit { requests: vec![write], ..commit(&run(1), "d") }).await.unwrap();
     assert_eq!(bed.store.request(&asked().id).await.unwrap().unwrap().decision, Some(settled));
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use dormouse_domain::{
-    Millis, Principal, RequestKey, RunId,
+    Inbox, Millis, Principal, RequestKey, RunId,
+    agent::Approvers,
     item::RunItem,
     request::{Request, RequestStatus},
     run::Status,
@@ -12,7 +13,7 @@ use dormouse_engine::ports::{Commit, Due, ItemWrite, RequestWrite, Store as _, S
 
 use crate::{
     bed::{Bed, NOW, TABLE},
-    samples::{DECIDE_BY, commit, item, opening, principal, request, run, settled},
+    samples::{DECIDE_BY, commit, item, opening, own, principal, request, run, settled},
     wire::Fault,
 };
 
@@ -70,7 +71,7 @@ async fn case_5_a_cursor_works_in_its_own_list_only() {
     let refused =
         |outcome: Result<usize, StoreError>| assert!(matches!(outcome, Err(StoreError::BadCursor)), "{outcome:?}");
     refused(bed.store.runs(&bob, Some(&anns), 1).await.map(|page| page.items.len()));
-    refused(bed.store.inbox(&ann, Some(&anns), 1).await.map(|page| page.items.len()));
+    refused(bed.store.inbox(&own(&ann), Some(&anns), 1).await.map(|page| page.items.len()));
     for made_up in ["", "e30", "AAAA", &anns[1..], "null", "../.."] {
         refused(bed.store.runs(&ann, Some(made_up), 1).await.map(|page| page.items.len()));
     }
@@ -89,7 +90,7 @@ async fn an_inbox_is_listed_oldest_first_in_pages() {
     bed.store.commit(&opening(&asked(9, &bob), "b")).await.unwrap();
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
-        let page = bed.store.inbox(&ann, cursor.as_deref(), 2).await.unwrap();
+        let page = bed.store.inbox(&own(&ann), cursor.as_deref(), 2).await.unwrap();
         found.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -97,7 +98,43 @@ async fn an_inbox_is_listed_oldest_first_in_pages() {
         }
     }
     assert_eq!(found, (0..5).map(|number| asked(number, &ann)).collect::<Vec<Request>>());
-    assert_eq!(bed.store.inbox(&bob, None, 10).await.unwrap().items, [asked(9, &bob)]);
+    assert_eq!(bed.store.inbox(&own(&bob), None, 10).await.unwrap().items, [asked(9, &bob)]);
+}
+
+/// Several inboxes are one list: what comes first in all of them comes first, however the pages fall.
+#[tokio::test]
+async fn a15_several_inboxes_are_listed_as_one() {
+    let bed = Bed::new().await;
+    let ann = principal("ann");
+    let group = |name: &str| Inbox::Group { tenant: "acme".into(), group: name.into() };
+    let mut opened = Vec::new();
+    for number in 0..12_u32 {
+        let key = RequestKey::new(number, 0);
+        let mut asked = request(&run(u128::from(number)), key, &ann, NOW.plus(u64::from(number)));
+        let name = ["sre", "dba", "sre", "none of hers"][number as usize % 4];
+        asked.approvers = (number % 5 != 0).then(|| Approvers { group: name.into(), not_requester: false });
+        bed.store.commit(&opening(&asked, &format!("o{number}"))).await.unwrap();
+        if number % 5 == 0 || name != "none of hers" {
+            opened.push(asked);
+        }
+    }
+    let inboxes = [Inbox::Person(ann.clone()), group("dba"), group("sre"), group("empty")];
+    for limit in [1, 2, 3, 7, 100] {
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = bed.store.inbox(&inboxes, cursor.as_deref(), limit).await.unwrap();
+            assert!(page.items.len() <= limit as usize);
+            found.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, opened, "{limit} a page");
+    }
+    let cursor = bed.store.inbox(&inboxes, None, 1).await.unwrap().next.unwrap();
+    let fewer = bed.store.inbox(&inboxes[..2], Some(&cursor), 1).await;
+    assert!(matches!(fewer, Err(StoreError::BadCursor)), "{fewer:?}");
 }
 
 #[tokio::test]
@@ -109,19 +146,25 @@ async fn e11_an_inbox_offers_only_what_can_be_decided() {
         bed.store.commit(&opening(&asked(ordinal), &format!("open {ordinal}"))).await.unwrap();
     }
     create(&bed, &item(&run(1), &ann, NOW, None)).await;
-    let decide = RequestWrite::Decide { id: asked(0).id, settled: settled(&ann, NOW), digest: None, now: NOW };
+    let decide = RequestWrite::Decide {
+        id: asked(0).id,
+        inbox: asked(0).inbox(),
+        settled: settled(&ann, NOW),
+        digest: None,
+        now: NOW,
+    };
     let close = RequestWrite::Close { id: asked(1).id, status: RequestStatus::Cancelled };
     bed.store.commit(&Commit { requests: vec![decide, close], ..commit(&run(1), "c") }).await.unwrap();
 
     let left = [asked(2)];
     assert_eq!(in_the_index(&bed, "INBOX#acme/ann").await, 1, "the index is sparse");
-    assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, left);
+    assert_eq!(bed.store.inbox(&own(&ann), None, 10).await.unwrap().items, left);
     let (_, pending) = bed.store.overview(&run(1)).await.unwrap().unwrap();
     assert_eq!(pending, left);
     bed.clock.set(DECIDE_BY);
-    assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, left);
+    assert_eq!(bed.store.inbox(&own(&ann), None, 10).await.unwrap().items, left);
     bed.clock.set(DECIDE_BY.plus(1));
-    assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, []);
+    assert_eq!(bed.store.inbox(&own(&ann), None, 10).await.unwrap().items, []);
 }
 
 /// How many items the listing index has under this key.
@@ -141,9 +184,9 @@ async fn an_inbox_is_checked_against_the_table() {
     // As an index that has not yet heard of the decision would still have it.
     let decided = aws_sdk_dynamodb::types::AttributeValue::S("decided".into());
     bed.tamper(&run(1), "Q#0000000000.00000", "status", decided).await;
-    assert_eq!(bed.store.inbox(&ann, None, 10).await.unwrap().items, []);
+    assert_eq!(bed.store.inbox(&own(&ann), None, 10).await.unwrap().items, []);
     bed.wire.seen();
-    bed.store.inbox(&ann, None, 10).await.unwrap();
+    bed.store.inbox(&own(&ann), None, 10).await.unwrap();
     assert_eq!(bed.wire.seen(), ["Query", "BatchGetItem"]);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dormouse_domain::{
-    CallKey, Digest, Entry, EntryId, Fact, Millis, Principal, RequestId, RequestKey, RunId,
+    CallKey, Digest, Entry, EntryId, Fact, Inbox, Millis, Principal, RequestId, RequestKey, RunId,
     agent::Mode,
     decide::Decision,
     entry::CallResult,
@@ -108,6 +108,11 @@ pub(crate) fn request(run: &RunId, key: RequestKey, inbox: &Principal, opened_at
         windows: Windows { wait_until: Millis(NOW.0 + 30_000), decide_by: DECIDE_BY },
         decision: None,
     }
+}
+
+/// The inbox of a person, as a list.
+pub(crate) fn own(person: &Principal) -> [Inbox; 1] {
+    [Inbox::Person(person.clone())]
 }
 
 pub(crate) fn settled(by: &Principal, at: Millis) -> Settled {

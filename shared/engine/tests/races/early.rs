@@ -27,7 +27,7 @@ async fn case_28_an_answer_before_the_suspension_is_visible_is_not_dropped() {
     let run = start(&world).await;
     world.models.reply(vec![call("a", "deploy", "{}")]);
     let id: RequestId = format!("{run}.3.0").parse().unwrap();
-    let digest = call_digest(&ann(), &run, "deploy", &json!({})).unwrap();
+    let digest = call_digest(&ann().principal, &run, "deploy", &json!({})).unwrap();
     let yes = Answer { digest: Some(digest.to_string()), ..answer(DecisionKind::Approve) };
     // The journal has been read, the request's row has not.
     let (other, name) = (world.clone(), run.clone());

@@ -17,7 +17,7 @@ mod unknown;
 
 use std::sync::Arc;
 
-use dormouse_domain::{Digest, Principal, Run, RunId};
+use dormouse_domain::{Caller, Digest, Run, RunId};
 use dormouse_engine::IdempotencyKey;
 use dormouse_testkit::{World, agent};
 
@@ -52,7 +52,7 @@ async fn start(world: &World) -> RunId {
     world.start(agent("ops", AGENT)).await
 }
 
-fn ann() -> Principal {
+fn ann() -> Caller {
     World::user("ann")
 }
 

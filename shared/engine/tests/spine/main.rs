@@ -228,7 +228,8 @@ async fn a16_case_5_to_others_it_does_not_exist() {
     step(&world, &run).await;
     let request = world.pending(&run).await.remove(0);
     let entries = world.memory.journal(&run).len();
-    let foreign = dormouse_domain::Principal { tenant: "other".into(), subject: "ann".into() };
+    let foreign: dormouse_domain::Caller =
+        dormouse_domain::Principal { tenant: "other".into(), subject: "ann".into() }.into();
     for stranger in [World::user("bob"), foreign] {
         let engine = &world.engine;
         assert!(matches!(engine.run_view(&stranger, &run).await, Err(Problem::NotFound(_))));
