@@ -69,11 +69,7 @@ async fn answers_that_do_not_fit_are_told_why() {
         (json!({ "decision": "settle", "resolution": "maybe" }), "invalid-body", "unknown variant `maybe`"),
         (json!({ "decision": "answer", "answer": "yes" }), "invalid-answer", "not on offer"),
         (json!({ "decision": "settle", "resolution": "retry", "digest": digest }), "invalid-answer", "not on offer"),
-        (
-            json!({ "decision": "edit", "arguments": { "env": "x" }, "digest": digest }),
-            "invalid-answer",
-            "not on offer",
-        ),
+        (json!({ "decision": "edit", "arguments": ["env"], "digest": digest }), "invalid-answer", "not a JSON object"),
         (json!({ "decision": "always", "scope": "run", "digest": digest }), "invalid-answer", "not on offer"),
         (json!({ "decision": "raise", "by": { "turns": 3 } }), "invalid-answer", "not on offer"),
         (
@@ -91,7 +87,7 @@ async fn answers_that_do_not_fit_are_told_why() {
         assert!(detail.contains(words), "{body}: {detail}");
     }
     let offered = app.post("ann", &url, json!({ "decision": "stop" })).await.expect_problem(400, "invalid-answer");
-    assert_eq!(offered["offered"], json!(["approve", "deny"]));
+    assert_eq!(offered["offered"], json!(["approve", "edit", "deny"]));
     let denied = json!({ "decision": "deny", "reason": "not today" });
     assert_eq!(app.post("ann", &url, denied).await.expect(200)["decision"]["reason"], "not today");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dormouse_api::problem::Kind;
+use dormouse_testkit::agent;
 use http::Method;
 use serde_json::json;
 
@@ -38,11 +39,27 @@ async fn one_of_each() -> Vec<(u16, &'static str, Answer)> {
     let keyed = |body: &str| with_header(event("ann", Method::POST, "/v1/runs", body), "idempotency-key", "k");
     app.send(keyed(&start.to_string())).await.expect(202);
     all.push((422, "key-reused", app.send(keyed(r#"{"agent":"ops","input":"other"}"#)).await));
+    all.push((403, "not-entitled", not_entitled().await));
     app.corrupt(&run).await;
     all.push((500, "internal", app.post("ann", &format!("/v1/runs/{run}/pause"), json!({})).await));
     app.world.store.set_down(true);
     all.push((503, "unavailable", app.get("ann", "/v1/runs").await));
     all
+}
+
+/// Whose run it is answers what a group decides.
+async fn not_entitled() -> Answer {
+    let app = App::new();
+    let file = r#"
+        models = ["scripted:x"]
+        approvers = { group = "sre" }
+        [[tools]]
+        name = "deploy"
+        http = { url = "http://tools/deploy" }
+    "#;
+    app.world.agents.add(agent("ops", file));
+    let (_, request) = app.waiting("ann").await;
+    app.post("ann", &respond_url(&request), approval(&request)).await
 }
 
 #[tokio::test]
@@ -70,6 +87,7 @@ async fn an_inner_error_is_not_told() {
     assert_eq!((&document["outcome"], down.header("retry-after")), (&json!("unchanged"), Some("1")));
     assert_eq!(document["detail"], "temporarily unavailable, nothing was changed; try again");
     app.world.store.set_down(false);
+    all.push((403, "not-entitled", not_entitled().await));
     app.corrupt(&run).await;
     let corrupt = app.post("ann", &format!("/v1/runs/{run}/pause"), json!({})).await;
     let detail = corrupt.expect_problem(500, "internal")["detail"].to_string();
