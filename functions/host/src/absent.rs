@@ -8,6 +8,7 @@ use dormouse_domain::{
     Definition, RunId, ToolDef,
     entry::CallResult,
     message::ModelRef,
+    policy::Policy,
     retry::{Failure, FailureClass},
     transcript::Prompt,
 };
@@ -52,6 +53,10 @@ impl Agents for NoAgents {
 
     fn names(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn policy(&self, _: &str) -> Arc<Policy> {
+        Arc::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! An agent as data: its models, its tools, its limits. Frozen when a run starts, so that a deploy
 //! during a wait changes nothing for the runs that wait.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::{
     ids::Digest,
     json::{self, CanonicalError},
     message::ModelRef,
+    policy::{Policy, Reading},
 };
 
 /// How much a run may do without asking (C1), from narrow to wide.
@@ -133,6 +134,9 @@ pub struct ToolDef {
     pub timeout_ms: u64,
     /// JSON Schema of its arguments.
     pub input_schema: Value,
+    /// How its arguments are read, by argument path, where their names do not say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, Reading>,
     /// Where its calls go.
     pub target: Target,
     /// Who decides about its calls, if not those whom the agent names.
@@ -220,6 +224,9 @@ pub struct Definition {
     /// Who decides its requests, if not the person whose run it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvers: Option<Approvers>,
+    /// Its rules, with those of the deployment that it was loaded in.
+    #[serde(default, skip_serializing_if = "Policy::is_empty")]
+    pub policy: Policy,
 }
 
 /// 24 hours: pauses cost nothing.

@@ -1,21 +1,21 @@
 //! The agent file: TOML, checked as a whole, all faults reported at once with their place.
 //!
 //! Its form is part of the public interface. A key that this release does not know, or knows but
-//! cannot keep its promise for, is a fault: an agent never runs with half of what its file says.
+//! cannot keep its promise for, is a fault: an agent never runs with half of what its file says. Its tools
+//! are read in `tool`, its rules in `policy`.
+
+mod policy;
+mod tool;
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use toml::{Table, Value as Toml};
 
 use crate::{
-    agent::{
-        Approvers, Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, Replay, Target, ToolDef,
-        default_reply_within_ms,
-    },
-    builtin::Builtin,
+    agent::{Approvers, Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, default_reply_within_ms},
     message::ModelRef,
+    policy::Policy,
 };
 
 /// Longest wait for a person, in milliseconds: 30 days.
@@ -53,6 +53,21 @@ pub fn parse(text: &str, stem: &str, max_timeout_ms: u64) -> Result<Definition, 
     let mut reader = Reader { faults: Vec::new() };
     let definition = reader.definition(&table, stem, max_timeout_ms);
     if reader.faults.is_empty() { Ok(definition) } else { Err(reader.faults) }
+}
+
+/// Reads the rules of a whole deployment, which hold for each of its agents: `[[deny]]` and `[[floor]]`, as in
+/// the `policy` of an agent file.
+///
+/// # Errors
+/// Every fault of the file.
+pub fn parse_policy(text: &str) -> Result<Policy, Vec<Fault>> {
+    let table: Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => return Err(vec![syntax_fault(text, &error)]),
+    };
+    let mut reader = Reader { faults: Vec::new() };
+    let policy = reader.rules(&table, "", None);
+    if reader.faults.is_empty() { Ok(policy) } else { Err(reader.faults) }
 }
 
 fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
@@ -114,12 +129,6 @@ impl Reader {
             "tools",
         ];
         self.known_keys(table, "", &KNOWN);
-        if table.contains_key("policy") {
-            self.fault(
-                "policy",
-                "policy rules are not supported by this release; to forbid a tool, give it permission = \"deny\"",
-            );
-        }
         let name = self.text(table, "", "name").unwrap_or_else(|| stem.to_owned());
         if !legal_name(&name) {
             self.fault("name", format!("{name:?} is no name; use 1 to 64 of a-z, A-Z, 0-9, _ and -"));
@@ -144,6 +153,7 @@ impl Reader {
         if !(1000..=MAX_WINDOW_MS).contains(&reply_within_ms) {
             self.fault("reply_within", "must be between 1s and 30d");
         }
+        let tools = self.tools(table, max_timeout_ms);
         Definition {
             name,
             models,
@@ -157,8 +167,9 @@ impl Reader {
             on_message: self.word::<OnMessage>(table, "", "on_message").unwrap_or_default(),
             reply_within_ms,
             limits: self.limits(table),
-            tools: self.tools(table, max_timeout_ms),
             approvers: self.approvers(table, ""),
+            policy: self.policy(table, &tools),
+            tools,
         }
     }
 
@@ -215,153 +226,6 @@ impl Reader {
             tokens: self.whole(limits, "tokens").unwrap_or(400_000),
             cost_usd: self.dollars(limits, "cost_usd").unwrap_or(5.0),
             wall_ms: self.duration(limits, "limits.", "wall").unwrap_or(6 * 3_600_000),
-        }
-    }
-
-    fn tools(&mut self, table: &Table, max_timeout_ms: u64) -> Vec<ToolDef> {
-        let list = match table.get("tools") {
-            None => return Vec::new(),
-            Some(Toml::Array(list)) => list,
-            Some(_) => {
-                self.fault("tools", "must be written as [[tools]]");
-                return Vec::new();
-            }
-        };
-        let mut tools: Vec<ToolDef> = Vec::new();
-        for (i, item) in list.iter().enumerate() {
-            let place = format!("tools[{i}].");
-            let Some(entry) = item.as_table() else {
-                self.fault(format!("tools[{i}]"), "must be a table");
-                continue;
-            };
-            if let Some(tool) = self.tool(entry, &place, max_timeout_ms) {
-                if tools.iter().any(|other| other.name == tool.name) {
-                    self.fault(format!("{place}name"), format!("a second tool named {:?}", tool.name));
-                }
-                tools.push(tool);
-            }
-        }
-        tools
-    }
-
-    fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 11] = [
-            "name",
-            "description",
-            "kind",
-            "permission",
-            "replay",
-            "reuse_result",
-            "timeout",
-            "input_schema",
-            "approvers",
-            "http",
-            "builtin",
-        ];
-        self.known_keys(table, place, &KNOWN);
-        let target = self.target(table, place);
-        let builtin = match &target {
-            Some(Target::Builtin(builtin)) => Some(*builtin),
-            Some(Target::Http { .. }) | None => None,
-        };
-        let name = self.text(table, place, "name").or_else(|| builtin.map(|b| b.tool_name().to_owned()));
-        let Some(name) = name else {
-            self.fault(format!("{place}name"), "required");
-            return None;
-        };
-        if !legal_name(&name) {
-            self.fault(format!("{place}name"), format!("{name:?} is no name; use 1 to 64 of a-z, A-Z, 0-9, _ and -"));
-        }
-        let timeout_ms = self.duration(table, place, "timeout").unwrap_or(30_000);
-        if timeout_ms == 0 || timeout_ms > max_timeout_ms {
-            self.fault(
-                format!("{place}timeout"),
-                format!("must be between 1ms and {max_timeout_ms}ms: a call has to fit one step"),
-            );
-        }
-        if builtin.is_some() && table.contains_key("input_schema") {
-            self.fault(format!("{place}input_schema"), "a builtin brings its own; leave it out");
-        }
-        // A builtin's effect and its result are one transaction, so repeating a lost attempt is safe.
-        let default_replay = if builtin.is_some() { Replay::Safe } else { Replay::Manual };
-        let replay = self.word(table, place, "replay").unwrap_or(default_replay);
-        let reuse_result = self.word::<bool>(table, place, "reuse_result").unwrap_or_default();
-        if reuse_result && replay != Replay::Idempotent {
-            self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
-        }
-        Some(ToolDef {
-            description: self
-                .text(table, place, "description")
-                .unwrap_or_else(|| builtin.map(|b| b.description().to_owned()).unwrap_or_default()),
-            kind: self.word(table, place, "kind").unwrap_or_else(|| builtin.map(Builtin::kind).unwrap_or_default()),
-            permission: self.word(table, place, "permission"),
-            replay,
-            reuse_result,
-            timeout_ms,
-            input_schema: self.schema(table, place, builtin),
-            target: target?,
-            approvers: self.approvers(table, place),
-            name,
-        })
-    }
-
-    fn target(&mut self, table: &Table, place: &str) -> Option<Target> {
-        match (table.get("builtin"), table.get("http")) {
-            (Some(Toml::String(name)), None) => match Builtin::named(name) {
-                Some(builtin) => Some(Target::Builtin(builtin)),
-                None => {
-                    let names = Builtin::ALL.map(Builtin::name).join(", ");
-                    self.fault(format!("{place}builtin"), format!("there is no builtin {name:?}; there are: {names}"));
-                    None
-                }
-            },
-            (None, Some(Toml::Table(http))) => {
-                self.known_keys(http, &format!("{place}http."), &["url"]);
-                match http.get("url").and_then(Toml::as_str) {
-                    Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
-                        Some(Target::Http { url: url.to_owned() })
-                    }
-                    Some(_) | None => {
-                        self.fault(format!("{place}http.url"), "required: an http:// or https:// URL");
-                        None
-                    }
-                }
-            }
-            (None, None) | (Some(_), Some(_)) => {
-                self.fault(
-                    place.trim_end_matches('.'),
-                    "give exactly one of builtin = \"…\" and http = { url = \"…\" }",
-                );
-                None
-            }
-            (Some(_), None) => {
-                self.fault(format!("{place}builtin"), "must be a string");
-                None
-            }
-            (None, Some(_)) => {
-                self.fault(format!("{place}http"), "must be a table: { url = \"…\" }");
-                None
-            }
-        }
-    }
-
-    fn schema(&mut self, table: &Table, place: &str, builtin: Option<Builtin>) -> Value {
-        if let Some(builtin) = builtin {
-            return builtin.input_schema();
-        }
-        let Some(schema) = table.get("input_schema") else {
-            return serde_json::json!({"type": "object"});
-        };
-        // Arguments are always an object, and providers refuse a schema that does not say so.
-        match serde_json::to_value(schema) {
-            Ok(Value::Object(mut map)) if map.get("type").is_none_or(|kind| kind == "object") => {
-                map.insert("type".to_owned(), "object".into());
-                Value::Object(map)
-            }
-            Ok(_) | Err(_) => {
-                self.fault(format!("{place}input_schema"), "must be a table that holds a JSON Schema of an object");
-                serde_json::json!({"type": "object"})
-            }
         }
     }
 

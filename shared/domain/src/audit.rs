@@ -25,7 +25,7 @@ use crate::{
     ids::{CallKey, DriverId, EntryId, Millis, Principal, RequestKey, RunId},
     message::{ModelRef, ReplyBlock},
     plan::{self, Plan},
-    policy::{self, Verdict},
+    policy::{self, Asked, Verdict},
     run::Run,
 };
 use call::CallBook;
@@ -168,6 +168,7 @@ impl Audit {
             | Fact::ModelReplied { .. }
             | Fact::ModelFailed { .. }
             | Fact::CallDispatched { .. }
+            | Fact::CallsReplanned { .. }
             | Fact::Suspended { .. }
             | Fact::WaitExpired { .. }
             | Fact::RequestExpired { .. }
@@ -203,6 +204,7 @@ impl Audit {
                 Fact::DriverStarted { .. }
                 | Fact::DriverStopped { .. }
                 | Fact::CallDispatched { .. }
+                | Fact::CallsReplanned { .. }
                 | Fact::CallFinished { .. }
                 | Fact::Suspended { .. }
                 | Fact::RequestDecided { .. }
@@ -248,7 +250,14 @@ impl Audit {
             Fact::CallDispatched { calls } => {
                 let quiet = self.paused || self.cancelled;
                 ensure(!quiet, "B8", "calls start while the run is paused or cancelled")?;
-                calls.iter().try_for_each(|start| self.call(start.call)?.announce(start.attempt, by))
+                calls.iter().try_for_each(|start| {
+                    self.call(start.call)?.announce(start.attempt, by)?;
+                    self.not_forbidden(start.call)
+                })
+            }
+            Fact::CallsReplanned { calls } => {
+                let index = self.index;
+                calls.iter().try_for_each(|change| self.call(change.call)?.withhold(&change.plan, index))
             }
             Fact::CallFinished { call, attempt, result } => {
                 let index = self.index;
@@ -283,10 +292,9 @@ impl Audit {
             Fact::ModeChanged { mode, calls, .. } => {
                 self.mode = *mode;
                 calls.iter().try_for_each(|change| {
-                    let call = self.call(change.call)?;
-                    let tool = call.tool.clone();
-                    call.replan(&change.plan)?;
-                    self.verdict(&tool, &change.plan)
+                    let index = self.index;
+                    self.call(change.call)?.replan(&change.plan, index)?;
+                    self.verdict(change.call, &change.plan)
                 })
             }
             Fact::Paused { .. } => ensure(!std::mem::replace(&mut self.paused, true), "B8", "it is paused already"),
@@ -327,20 +335,20 @@ impl Audit {
         let owner = self.owner.clone();
         for (ordinal, ((name, raw), plan)) in (0..).zip(blocks.iter().zip(plans)) {
             let replay = self.definition.tool(name).map_or(Replay::Manual, |tool| tool.replay);
-            let digest = owner.as_ref().and_then(|owner| {
-                let arguments = plan::arguments(raw).ok()?;
-                plan::call_digest(owner, &self.id, name, &arguments).ok()
-            });
+            let arguments = plan::arguments(raw).ok();
+            let digest =
+                owner.as_ref().and_then(|owner| plan::call_digest(owner, &self.id, name, arguments.as_ref()?).ok());
             let key = CallKey::new(self.index, ordinal);
-            self.calls.insert(key, CallBook::new(name, replay, digest, plan, self.index));
+            self.calls.insert(key, CallBook::new(name, replay, digest, arguments, plan, self.index));
             self.recognised(key, plan, seen)?;
             if *plan == Plan::Start {
                 ensure(!self.paused && !self.cancelled, "B8", "a call starts while the run is paused or cancelled")?;
                 self.call(key)?.announce(1, by)?;
+                self.not_forbidden(key)?;
             }
             let known = self.definition.tool(name).is_some() || matches!(plan, Plan::Invalid { .. });
             ensure(known, "I7", &format!("a plan for a call of {name:?}, which the agent does not have"))?;
-            self.verdict(name, plan)?;
+            self.verdict(key, plan)?;
         }
         ensure(blocks.len() == plans.len(), "I2", "a reply whose calls and plans are not as many")?;
         ensure(open.is_none(), "I3", &format!("a reply while call {open:?} has no result"))?;
@@ -362,8 +370,14 @@ impl Audit {
 
     /// What policy refuses is never planned to run or to be asked about, and what it asks about is not
     /// planned to run.
-    fn verdict(&self, tool: &str, plan: &Plan) -> Checked {
-        let verdict = self.definition.tool(tool).map(|tool| policy::authorize(tool, self.mode).verdict);
+    fn verdict(&mut self, key: CallKey, plan: &Plan) -> Checked {
+        let (definition, mode) = (self.definition.clone(), self.mode);
+        let call = self.call(key)?;
+        let tool = &call.tool;
+        let verdict = definition.tool(tool).zip(call.arguments.as_ref()).map(|(tool, arguments)| {
+            let asked = Asked { tool, arguments, mode, policies: &[&definition.policy], standing: &[] };
+            policy::authorize(&asked).verdict
+        });
         let strictest = match plan {
             Plan::Start | Plan::Allow => Verdict::Allow,
             Plan::Ask { .. } | Plan::Question | Plan::Joins { .. } | Plan::Known { .. } => Verdict::Ask,
@@ -371,6 +385,15 @@ impl Audit {
         };
         let follows = verdict.is_none_or(|verdict| verdict <= strictest);
         ensure(follows, "I7", &format!("policy says {verdict:?} of {tool}, and its plan is another"))
+    }
+
+    /// What the rules that are frozen with the run forbid never starts, whoever approved it.
+    fn not_forbidden(&mut self, key: CallKey) -> Checked {
+        let definition = self.definition.clone();
+        let call = self.call(key)?;
+        let asked = definition.tool(&call.tool).zip(call.arguments.as_ref());
+        let why = asked.and_then(|(tool, arguments)| policy::forbidden(tool, arguments, &[&definition.policy]));
+        ensure(why.is_none(), "I7", &format!("{key} starts, and {}", why.as_deref().unwrap_or_default()))
     }
 
     fn finished(&mut self, status: FinalStatus) -> Checked {

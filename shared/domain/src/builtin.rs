@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::agent::ToolKind;
+use crate::{agent::ToolKind, policy::Reading};
 
 /// A tool that comes with Dormouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,24 @@ impl Builtin {
             }
             Self::WorkspaceGlob => "List the workspace files whose path matches a glob pattern such as `src/**/*.rs`.",
             Self::WorkspaceSearch => "Search the workspace files for a regular expression; returns path:line: text.",
+        }
+    }
+
+    /// How policy reads its arguments.
+    #[must_use]
+    pub fn readings(self) -> &'static [(&'static str, Reading)] {
+        match self {
+            Self::AskUser => {
+                &[("question", Reading::Text), ("options", Reading::Text), ("allow_free_text", Reading::Text)]
+            }
+            Self::WorkspaceRead => &[("path", Reading::Path), ("from_line", Reading::Text), ("lines", Reading::Text)],
+            Self::WorkspaceCreate => &[("path", Reading::Path), ("content", Reading::Text)],
+            Self::WorkspaceEdit => {
+                &[("path", Reading::Path), ("old", Reading::Text), ("new", Reading::Text), ("all", Reading::Text)]
+            }
+            Self::WorkspaceGlob => &[("pattern", Reading::Path)],
+            // Its pattern is an expression over what files hold.
+            Self::WorkspaceSearch => &[("pattern", Reading::Text), ("glob", Reading::Path)],
         }
     }
 

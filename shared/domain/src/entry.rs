@@ -108,7 +108,8 @@ pub struct Opened {
     pub decisions: Vec<DecisionKind>,
 }
 
-/// A call that got another verdict because the mode changed before it ran or was asked about.
+/// A call that got another verdict before it ran or was asked about, because the mode changed, or before it
+/// was made, because the rules did.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replanned {
     /// The call.
@@ -229,6 +230,11 @@ pub enum Fact {
         /// Which.
         calls: Vec<Dispatched>,
     },
+    /// Calls that were about to be made may not run any more, because the rules changed since.
+    CallsReplanned {
+        /// What becomes of them.
+        calls: Vec<Replanned>,
+    },
     /// An attempt at a call ended.
     CallFinished {
         /// Which call.
@@ -333,6 +339,7 @@ impl Fact {
             Self::ModelReplied { .. } => "ModelReplied",
             Self::ModelFailed { .. } => "ModelFailed",
             Self::CallDispatched { .. } => "CallDispatched",
+            Self::CallsReplanned { .. } => "CallsReplanned",
             Self::CallFinished { .. } => "CallFinished",
             Self::Suspended { .. } => "Suspended",
             Self::RequestDecided { .. } => "RequestDecided",

@@ -15,7 +15,7 @@ use crate::{
     json::{self, CanonicalError},
     message::{ReplyBlock, StopReason},
     next::MAX_OPEN_REQUESTS,
-    policy::{self, Verdict},
+    policy::{self, Asked, Policy, StandingRule, Verdict},
     run::{AskWhy, CallState, Run},
     same,
     windows::Windows,
@@ -158,8 +158,29 @@ pub fn call_digest(owner: &Principal, run: &RunId, tool: &str, arguments: &Value
     json::digest("dormouse.call.v1", &fields)
 }
 
+/// What holds today, beside what is frozen with the run.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// Rules that refuse.
+    pub policy: &'a Policy,
+    /// What people allowed for good, where it is for this run.
+    pub standing: &'a [StandingRule],
+}
+
+static NO_POLICY: Policy = Policy { deny: Vec::new(), floor: Vec::new() };
+
+impl Rules<'static> {
+    /// Nothing: what is frozen with the run is all there is.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { policy: &NO_POLICY, standing: &[] }
+    }
+}
+
 /// What the planner must know from outside the journal.
 pub trait Circumstances {
+    /// The rules that hold today.
+    fn rules(&self) -> Rules<'_>;
     /// Checks `arguments` against the tool's schema; the error is for the model.
     ///
     /// # Errors
@@ -237,7 +258,7 @@ fn incomplete(stop: &StopReason, is_last: bool) -> Option<String> {
 }
 
 fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outside: &dyn Circumstances) -> Plan {
-    let (definition, mode) = (&run.definition, run.mode);
+    let definition = &run.definition;
     let Some(tool) = definition.tool(name) else {
         let names = definition.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = json::cut(name, 80);
@@ -256,7 +277,7 @@ fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outs
     } else {
         Plan::Allow
     };
-    let plan = judge(tool, mode, allowed);
+    let plan = judge(run, tool, &value, run.mode, outside.rules(), allowed);
     if let Plan::Deny { .. } = plan {
         return plan;
     }
@@ -275,8 +296,9 @@ fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outs
 
 /// The plan of a valid call: `allowed` if policy allows it. A question asks in any case, so policy
 /// can only refuse it.
-fn judge(tool: &ToolDef, mode: Mode, allowed: Plan) -> Plan {
-    let ruling = policy::authorize(tool, mode);
+fn judge(run: &Run, tool: &ToolDef, arguments: &Value, mode: Mode, rules: Rules<'_>, allowed: Plan) -> Plan {
+    let policies = [&run.definition.policy, rules.policy];
+    let ruling = policy::authorize(&Asked { tool, arguments, mode, policies: &policies, standing: rules.standing });
     match (ruling.verdict, allowed) {
         (Verdict::Deny, _) => Plan::Deny { because: ruling.reason },
         (Verdict::Ask, Plan::Allow) => Plan::Ask { reason: ruling.reason },
@@ -287,7 +309,7 @@ fn judge(tool: &ToolDef, mode: Mode, allowed: Plan) -> Plan {
 /// New plans for the calls that have neither run nor been asked about, under another mode. Open
 /// requests are not touched: a change of mode never decides one.
 #[must_use]
-pub fn replan(run: &Run, mode: Mode) -> Vec<Replanned> {
+pub fn replan(run: &Run, mode: Mode, rules: Rules<'_>) -> Vec<Replanned> {
     let open = run.turns.last().into_iter().flat_map(|turn| &turn.calls);
     open.filter_map(|call| {
         let untouched = match &call.state {
@@ -300,7 +322,36 @@ pub fn replan(run: &Run, mode: Mode) -> Vec<Replanned> {
             | CallState::Done(_) => false,
         };
         let tool = run.definition.tool(&call.tool).filter(|_| untouched)?;
-        Some(Replanned { call: call.key, plan: judge(tool, mode, Plan::Allow) })
+        let plan = judge(run, tool, &call.arguments(run).ok()?, mode, rules, Plan::Allow);
+        Some(Replanned { call: call.key, plan })
     })
     .collect()
+}
+
+/// Of the calls that are about to be made, those that may not run any more, and what becomes of them: a rule
+/// was added, or one that allowed them was revoked, while they waited (case 12). What a person approved is
+/// held to what forbids it, not asked about again.
+#[must_use]
+pub fn recheck(run: &Run, calls: &[CallKey], rules: Rules<'_>) -> Vec<Replanned> {
+    let calls = calls.iter().filter_map(|key| run.call(*key)).filter(|call| call.state == CallState::Ready);
+    calls
+        .filter_map(|call| {
+            let tool = run.definition.tool(&call.tool)?;
+            let plan = match call.arguments(run) {
+                Ok(arguments) => judge(run, tool, &arguments, run.mode, rules, Plan::Allow),
+                Err(because) => Plan::Deny { because },
+            };
+            let holds = match &plan {
+                Plan::Ask { .. } => call.approved,
+                Plan::Deny { .. } => false,
+                Plan::Start
+                | Plan::Allow
+                | Plan::Question
+                | Plan::Invalid { .. }
+                | Plan::Joins { .. }
+                | Plan::Known { .. } => true,
+            };
+            (!holds).then_some(Replanned { call: call.key, plan })
+        })
+        .collect()
 }

@@ -9,7 +9,7 @@ use dormouse_domain::{
     agent_file,
     decide::{Answer, Decision, MAX_EDIT_BYTES, MAX_TEXT_BYTES, Refusal, Resolution, check},
     message::{Content, ReplyBlock, StopReason},
-    plan::{self, Circumstances, Plan, Question},
+    plan::{self, Circumstances, Plan, Question, Rules},
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled, summary},
     windows::Windows,
 };
@@ -193,6 +193,9 @@ fn a16_c4_e1_who_and_when() {
 struct Fits(bool);
 
 impl Circumstances for Fits {
+    fn rules(&self) -> Rules<'_> {
+        Rules::none()
+    }
     fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {
         let strict = tool.name == "strict" && arguments.get("x").is_none();
         if strict { Err("/: \"x\" is required".into()) } else { Ok(()) }

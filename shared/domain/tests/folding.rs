@@ -245,7 +245,7 @@ fn case_16_a_rejected_call_is_never_run() {
         };
         assert!(matches!(story.run.turns[0].calls[0].state, CallState::Done(_)), "{how}");
         assert!(story.refuses("~", decided(Decision::Approve)), "{how}");
-        assert_eq!(plan::replan(&story.run, Mode::Yolo), [], "{how}");
+        assert_eq!(plan::replan(&story.run, Mode::Yolo, plan::Rules::none()), [], "{how}");
         assert!(!matches!(story.next(), Next::Dispatch(_)), "{how}");
         for attempt in [0, 1, 2] {
             let calls = vec![Dispatched { call, attempt }];

@@ -1,8 +1,14 @@
 //! What an owner does to a run from outside: speak, pause, resume, cancel, change the mode.
 
 use dormouse_domain::{
-    Caller, Fact, Millis, Mode, Run, RunId, agent::OnMessage, decide::MAX_TEXT_BYTES, entry::FinalStatus,
-    message::Content, next::exhausted, plan, run::Status,
+    Caller, Fact, Millis, Mode, Run, RunId,
+    agent::OnMessage,
+    decide::MAX_TEXT_BYTES,
+    entry::FinalStatus,
+    message::Content,
+    next::exhausted,
+    plan::{self, Rules},
+    run::Status,
 };
 use serde::{Deserialize, Serialize};
 
@@ -128,7 +134,9 @@ impl Engine {
             if mode > widest {
                 return Err(Problem::Invalid(format!("mode {mode} is wider than this agent's max_mode, {widest}")));
             }
-            Ok(Fact::ModeChanged { by: by.principal.clone(), mode, calls: plan::replan(run, mode) })
+            let policy = self.ports.agents.policy(&run.agent);
+            let rules = Rules { policy: &policy, standing: &[] };
+            Ok(Fact::ModeChanged { by: by.principal.clone(), mode, calls: plan::replan(run, mode, rules) })
         })
         .await
     }

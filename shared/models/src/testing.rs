@@ -71,6 +71,7 @@ pub(crate) fn tool(name: &str) -> ToolDef {
         reuse_result: false,
         timeout_ms: 1,
         input_schema: json!({"type": "object", "properties": {"z": {}, "a": {}}}),
+        arguments: std::collections::BTreeMap::new(),
         target: Target::Http { url: "http://localhost".to_owned() },
         approvers: None,
     }

@@ -16,6 +16,7 @@ use dormouse_domain::{
     decide::Answer,
     entry::CallResult,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
+    policy::Policy,
     request::{DecisionKind, Request},
     retry::{Failure, FailureClass},
     run::Status,
@@ -244,6 +245,10 @@ impl Agents for AgentList {
 
     fn names(&self) -> Vec<String> {
         locked(&self.0).keys().cloned().collect()
+    }
+
+    fn policy(&self, agent: &str) -> Arc<Policy> {
+        Arc::new(self.get(agent).map(|agent| agent.policy.clone()).unwrap_or_default())
     }
 }
 

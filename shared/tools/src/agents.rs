@@ -1,7 +1,8 @@
 //! Reads a directory of agent files.
 //!
-//! Every `*.toml` at the top of the directory is an agent; what agents refer to lies in folders
-//! beneath it. All faults of all files are reported at once: nothing starts with half of its agents.
+//! Every `*.toml` at the top of the directory is an agent, but for `policy.toml`: its rules hold for all of
+//! them. What agents refer to lies in folders beneath it. All faults of all files are reported at once:
+//! nothing starts with half of its agents or rules (case 13).
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +14,14 @@ use std::{
 use dormouse_domain::{
     Definition,
     agent_file::{self, Fault},
+    policy::Policy,
 };
 use dormouse_engine::ports::Agents;
 
 use crate::schema;
 
+/// The rules of the whole deployment.
+const POLICY_FILE: &str = "policy.toml";
 /// Largest agent file in bytes: 1 MiB.
 const MAX_AGENT_BYTES: u64 = 1 << 20;
 
@@ -25,6 +29,8 @@ const MAX_AGENT_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentSet {
     agents: BTreeMap<String, Arc<Definition>>,
+    /// The rules of the deployment, which are those of each agent too.
+    policy: Arc<Policy>,
 }
 
 impl Agents for AgentSet {
@@ -34,6 +40,13 @@ impl Agents for AgentSet {
 
     fn names(&self) -> Vec<String> {
         self.agents.keys().cloned().collect()
+    }
+
+    fn policy(&self, agent: &str) -> Arc<Policy> {
+        match self.agents.get(agent) {
+            Some(agent) => Arc::new(agent.policy.clone()),
+            None => Arc::clone(&self.policy),
+        }
     }
 }
 
@@ -66,7 +79,7 @@ impl fmt::Display for FileFaults {
 /// deployment, in milliseconds.
 ///
 /// # Errors
-/// All faults of all files, by file: what [`agent_file::parse`] finds, an input schema that does not
+/// All faults of all files, by file: what [`agent_file::parse`] and [`agent_file::parse_policy`] find, an input schema that does not
 /// compile or refers to elsewhere, a URL that is none, two agents of one name, a directory that
 /// cannot be read or holds no agent.
 pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFaults>> {
@@ -77,9 +90,14 @@ pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFau
     }
     let mut agents: BTreeMap<String, (PathBuf, Arc<Definition>)> = BTreeMap::new();
     let mut faulty = Vec::new();
+    let policy = load_policy(&dir.join(POLICY_FILE)).unwrap_or_else(|faults| {
+        faulty.push(faults);
+        Policy::default()
+    });
     for path in paths {
         match load(&path, max_timeout_ms) {
-            Ok(definition) => {
+            Ok(mut definition) => {
+                definition.policy.extend(&policy);
                 if let Some((other, _)) = agents.get(&definition.name) {
                     let problem = format!("{:?} is the agent of {} already", definition.name, other.display());
                     faulty.push(FileFaults::one(&path, "name", problem));
@@ -92,9 +110,25 @@ pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFau
     }
     if faulty.is_empty() {
         let agents = agents.into_iter().map(|(name, (_, definition))| (name, definition)).collect();
-        return Ok(AgentSet { agents });
+        return Ok(AgentSet { agents, policy: Arc::new(policy) });
     }
     Err(faulty)
+}
+
+/// Agents that cannot be used, with everything that is wrong with them.
+#[derive(Debug, thiserror::Error)]
+#[error("the agents cannot be used:\n{0}")]
+pub struct Unusable(String);
+
+/// Reads the agents that are deployed with a function: those of `dir`, `/var/task/agents` if none is given.
+///
+/// # Errors
+/// As [`load_dir`], in words. A function that knows no rules does not start.
+pub fn load_deployed(dir: Option<&str>, max_timeout_ms: u64) -> Result<AgentSet, Unusable> {
+    load_dir(Path::new(dir.unwrap_or("/var/task/agents")), max_timeout_ms).map_err(|files| {
+        let faults: Vec<_> = files.iter().map(ToString::to_string).collect();
+        Unusable(faults.join("\n"))
+    })
 }
 
 /// The agent files, sorted. Hidden files are left alone: editors keep their locks in them.
@@ -103,12 +137,24 @@ fn agent_paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if !hidden && path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+        let rules = path.file_name().is_some_and(|name| name == POLICY_FILE);
+        if !hidden && !rules && path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
             paths.push(path);
         }
     }
     paths.sort();
     Ok(paths)
+}
+
+/// The rules of the deployment; none if there is no such file.
+fn load_policy(path: &Path) -> Result<Policy, FileFaults> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Policy::default()),
+        Err(error) => return Err(FileFaults::one(path, "file", error.to_string())),
+        Ok(_) => {}
+    }
+    let text = read(path).map_err(|problem| FileFaults::one(path, "file", problem))?;
+    agent_file::parse_policy(&text).map_err(|faults| FileFaults { path: path.to_owned(), faults })
 }
 
 fn load(path: &Path, max_timeout_ms: u64) -> Result<Definition, Vec<Fault>> {

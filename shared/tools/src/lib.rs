@@ -23,7 +23,7 @@ mod schema;
 mod testing;
 mod workspace;
 
-pub use agents::{AgentSet, FileFaults, load_dir};
+pub use agents::{AgentSet, FileFaults, Unusable, load_deployed, load_dir};
 pub use bounds::{MAX_IMAGE_BYTES, MAX_RESULT_BYTES};
 pub use path::{MAX_PATH_BYTES, normalise};
 pub use registry::{Checker, Registry};

@@ -41,6 +41,7 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
             timeout_ms: 5000,
             input_schema,
             approvers: None,
+            arguments: std::collections::BTreeMap::new(),
             target,
         },
         arguments,

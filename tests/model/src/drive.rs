@@ -6,7 +6,7 @@ use dormouse_domain::{
     entry::{Dispatched, DriverStop, Opened},
     message::Usage,
     next,
-    plan::{self, Circumstances, Plan},
+    plan::{self, Circumstances, Plan, Rules},
     request::{self, RequestKind},
     retry::{self, Failure, FailureClass},
 };
@@ -88,6 +88,9 @@ pub enum Then {
 struct Outside;
 
 impl Circumstances for Outside {
+    fn rules(&self) -> Rules<'_> {
+        Rules::none()
+    }
     fn validate(&self, _: &ToolDef, _: &Value) -> Result<(), String> {
         Ok(())
     }
@@ -223,6 +226,11 @@ impl Protocol {
                 Fact::DriverStopped { stop: DriverStop::HandedOff }
             }
             Next::Dispatch(calls) => {
+                let withheld = plan::recheck(run, &calls, Rules::none());
+                if !withheld.is_empty() {
+                    let fact = Fact::CallsReplanned { calls: withheld };
+                    return self.append(state, drive, fact, Then::Work, heard);
+                }
                 let calls = calls.into_iter().filter_map(|key| {
                     let attempt = run.call(key)?.attempts + 1;
                     Some(Dispatched { call: key, attempt })

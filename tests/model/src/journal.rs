@@ -112,6 +112,7 @@ impl Journal {
             | Fact::DriverStarted { .. }
             | Fact::DriverStopped { .. }
             | Fact::ModelFailed { .. }
+            | Fact::CallsReplanned { .. }
             | Fact::CallFinished { .. }
             | Fact::Suspended { .. }
             | Fact::RequestDecided { .. }

@@ -377,7 +377,7 @@ fn amendment(run: &Run, task: Task) -> Option<Fact> {
             Some(Fact::MessageAdded { by, content: vec![Content::text("listen")], supersedes })
         }
         Task::Mode(mode) if run.cancel.is_none() => {
-            Some(Fact::ModeChanged { by, mode, calls: plan::replan(run, mode) })
+            Some(Fact::ModeChanged { by, mode, calls: plan::replan(run, mode, plan::Rules::none()) })
         }
         Task::Cancel | Task::Pause | Task::Resume | Task::Speak | Task::Mode(_) => None,
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_domain::{Definition, agent_file};
+use dormouse_domain::{Definition, agent_file, policy::Policy};
 use dormouse_engine::ports::Agents;
 
 use crate::dice::Dice;
@@ -77,5 +77,9 @@ impl Agents for SimAgents {
 
     fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
+    }
+
+    fn policy(&self, agent: &str) -> Arc<Policy> {
+        Arc::new(self.get(agent).map(|agent| agent.policy.clone()).unwrap_or_default())
     }
 }

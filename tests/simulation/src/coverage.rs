@@ -40,6 +40,7 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         | Fact::DriverStarted { .. }
         | Fact::DriverStopped { .. }
         | Fact::ModelFailed { .. }
+        | Fact::CallsReplanned { .. }
         | Fact::WaitExpired { .. }
         | Fact::RequestExpired { .. }
         | Fact::MessageAdded { .. }

@@ -105,7 +105,7 @@ impl Sanction {
                 let start = calls.iter().find(|start| start.call == call.call);
                 self.announced = start.map_or(self.announced, |start| start.attempt);
             }
-            Fact::ModeChanged { calls, .. } => {
+            Fact::ModeChanged { calls, .. } | Fact::CallsReplanned { calls } => {
                 for change in calls.iter().filter(|change| change.call == call.call) {
                     self.allowed = matches!(change.plan, Plan::Start | Plan::Allow);
                 }

@@ -32,6 +32,7 @@ fn definition(system: &str) -> Definition {
         limits: Limits { turns: 1, tokens: 1, cost_usd: 1.0, wall_ms: 1 },
         tools: vec![],
         approvers: None,
+        policy: dormouse_domain::policy::Policy::default(),
     }
 }
 

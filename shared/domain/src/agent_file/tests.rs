@@ -1,4 +1,5 @@
 use super::*;
+use crate::agent::Replay;
 
 const TIMEOUT: u64 = 150_000;
 
@@ -65,8 +66,18 @@ fn all_faults_at_once_with_their_place() {
         reply_within = "0s"
         [limits]
         turns = 0
+        [policy]
+        alow = []
         [[policy.deny]]
         tool = "x"
+        [[policy.deny]]
+        tool = "toString"
+        because = "it is not there"
+        [[policy.floor]]
+        tool = "*"
+        because = "no"
+        args = { x = { path = "a", host = "b" }, y = 5, z = { command = "" } }
+        matches = ["x"]
         [[tools]]
         name = "a b"
         kind = "destroy"
@@ -74,6 +85,7 @@ fn all_faults_at_once_with_their_place() {
         reuse_result = true
         http = { url = "ftp://x" }
         input_schema = { type = "array" }
+        arguments = { x = "pth" }
         [[tools]]
         builtin = "workspace.reed"
     "#;
@@ -81,7 +93,13 @@ fn all_faults_at_once_with_their_place() {
     let places: Vec<_> = faults.iter().map(|fault| fault.place.as_str()).collect();
     for place in [
         "wiat",
-        "policy",
+        "policy.alow",
+        "policy.deny[0].because",
+        "policy.deny[1].tool",
+        "policy.floor[0].args.x",
+        "policy.floor[0].args.y",
+        "policy.floor[0].args.z",
+        "policy.floor[0].matches[0]",
         "models[0]",
         "mode",
         "decide_within",
@@ -94,6 +112,7 @@ fn all_faults_at_once_with_their_place() {
         "tools[0].reuse_result",
         "tools[0].http.url",
         "tools[0].input_schema",
+        "tools[0].arguments.x",
         "tools[1].builtin",
     ] {
         assert!(places.contains(&place), "{place} missing in {faults:#?}");

@@ -1,5 +1,7 @@
 //! What the auditor keeps about one call.
 
+use serde_json::Value;
+
 use super::{Broken, broken};
 use crate::{
     agent::Replay,
@@ -23,6 +25,8 @@ pub(super) struct CallBook {
     pub(super) asked: Option<Digest>,
     /// Digest of the arguments that run: the same, unless a person changed them.
     pub(super) digest: Option<Digest>,
+    /// These arguments.
+    pub(super) arguments: Option<Value>,
     /// The latest plan.
     plan: Plan,
     /// Whether a person approved it, or said that it may run once more.
@@ -50,12 +54,20 @@ pub(super) struct CallBook {
 }
 
 impl CallBook {
-    pub(super) fn new(tool: &str, replay: Replay, digest: Option<Digest>, plan: &Plan, index: u32) -> Self {
+    pub(super) fn new(
+        tool: &str,
+        replay: Replay,
+        digest: Option<Digest>,
+        arguments: Option<Value>,
+        plan: &Plan,
+        index: u32,
+    ) -> Self {
         Self {
             tool: tool.to_owned(),
             replay,
             asked: digest.clone(),
             digest,
+            arguments,
             plan: plan.clone(),
             approved: false,
             attempts: 0,
@@ -207,16 +219,41 @@ impl CallBook {
     }
 
     /// It gets another verdict.
-    pub(super) fn replan(&mut self, plan: &Plan) -> Result<(), Broken> {
+    pub(super) fn replan(&mut self, plan: &Plan, index: u32) -> Result<(), Broken> {
         let untouched = !self.settled && !self.runs && self.waits.is_none() && !self.approved && !self.is_question();
         self.plan = plan.clone();
-        self.settled |= refuses(plan);
+        if refuses(plan) {
+            self.settle(index);
+        }
         let recognised = matches!(plan, Plan::Joins { .. } | Plan::Known { .. });
         if !untouched {
             return broken("I7", "another verdict for a call that ran, was asked about or is settled");
         }
         if *plan == Plan::Start || recognised {
             return broken("I2", "a change of mode starts it, or takes it for another");
+        }
+        Ok(())
+    }
+
+    /// It was about to start, and may not any more.
+    pub(super) fn withhold(&mut self, plan: &Plan, index: u32) -> Result<(), Broken> {
+        let would_start = !self.settled && !self.runs && self.waits.is_none() && self.may_run();
+        let asked_again = self.approved && matches!(plan, Plan::Ask { .. });
+        self.plan = plan.clone();
+        match plan {
+            Plan::Deny { .. } => {
+                self.settle(index);
+            }
+            Plan::Ask { .. } => {}
+            Plan::Start
+            | Plan::Allow
+            | Plan::Question
+            | Plan::Invalid { .. }
+            | Plan::Joins { .. }
+            | Plan::Known { .. } => return broken("I7", "it is withheld by a plan that does not stop it"),
+        }
+        if !would_start || asked_again {
+            return broken("I7", "it is withheld, and was not about to start, or a person said yes already");
         }
         Ok(())
     }

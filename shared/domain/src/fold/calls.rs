@@ -45,6 +45,15 @@ impl Run {
         })
     }
 
+    /// A call that was about to be made may not run any more.
+    pub(super) fn withheld(&mut self, change: &Replanned) -> Folded {
+        let stops = matches!(change.plan, Plan::Ask { .. } | Plan::Deny { .. });
+        if self.call_mut(change.call)?.state != CallState::Ready || !stops {
+            return Err(format!("call {} is not about to be made, or is not stopped by its plan", change.call));
+        }
+        self.replanned(change)
+    }
+
     /// Where a call stands whose plan changed. One that may have run is not run again under a
     /// narrower mode, but it is not called "not run" either.
     pub(super) fn replanned(&mut self, change: &Replanned) -> Folded {
@@ -57,8 +66,14 @@ impl Run {
                 return Err(format!("a change of mode gives call {} no such plan", change.call));
             }
         };
-        self.call_mut(change.call)?.state = state;
-        Ok(())
+        match state {
+            // What a person was late to approve is told of, whatever becomes of it.
+            CallState::Done(ending) => self.end(change.call, ending, true),
+            state => {
+                self.call_mut(change.call)?.state = state;
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn call_started(&mut self, start: Dispatched) -> Folded {

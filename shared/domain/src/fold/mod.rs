@@ -117,6 +117,7 @@ impl Run {
                 Ok(())
             }
             Fact::CallDispatched { calls } => calls.iter().try_for_each(|start| self.call_started(*start)),
+            Fact::CallsReplanned { calls } => calls.iter().try_for_each(|change| self.withheld(change)),
             Fact::CallFinished { call, attempt, result } => self.call_finished(*call, *attempt, result),
             Fact::Suspended { requests, .. } => self.suspended(entry, requests),
             Fact::RequestDecided { request, decision, by, .. } => self.decided(*request, decision, by),
@@ -163,6 +164,7 @@ impl Run {
             | Fact::ModelReplied { .. }
             | Fact::ModelFailed { .. }
             | Fact::CallDispatched { .. }
+            | Fact::CallsReplanned { .. }
             | Fact::Suspended { .. }
             | Fact::WaitExpired { .. }
             | Fact::RequestExpired { .. }

@@ -9,7 +9,7 @@ use dormouse_domain::{
     entry::{CallResult, Dispatched, DriverStop},
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
-    plan::{self, Circumstances},
+    plan::{self, Circumstances, Rules},
     request::RequestKind,
     retry::{self, Failure, FailureClass},
     run::CallState,
@@ -58,6 +58,9 @@ pub(crate) struct Life {
 struct Anything;
 
 impl Circumstances for Anything {
+    fn rules(&self) -> Rules<'_> {
+        Rules::none()
+    }
     fn validate(&self, _: &ToolDef, _: &Value) -> Result<(), String> {
         Ok(())
     }
@@ -200,6 +203,10 @@ impl Life {
         }
         match next {
             Next::Dispatch(calls) => {
+                let withheld = plan::recheck(&self.run, &calls, Rules::none());
+                if !withheld.is_empty() {
+                    return self.put(Fact::CallsReplanned { calls: withheld });
+                }
                 let starts = calls.iter().filter_map(|key| {
                     let call = self.run.call(*key)?;
                     Some(Dispatched { call: *key, attempt: call.attempts + 1 })
@@ -301,7 +308,7 @@ impl Life {
             2 if self.run.outcome.is_none() && self.run.paused => self.put(Fact::Resumed { by }),
             3 if self.run.outcome.is_none() => {
                 let mode = [Mode::Plan, Mode::Normal, Mode::AutoEdit, Mode::Yolo][usize::from(self.choose(4))];
-                let calls = plan::replan(&self.run, mode);
+                let calls = plan::replan(&self.run, mode, Rules::none());
                 self.put(Fact::ModeChanged { by, mode, calls });
             }
             4 if self.run.outcome.is_none() && self.run.cancel.is_none() && self.choose(8) == 0 => {

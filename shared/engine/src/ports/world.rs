@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use dormouse_domain::{Definition, Millis, RunId};
+use dormouse_domain::{Definition, Millis, RunId, policy::Policy};
 use serde::{Deserialize, Serialize};
 
 /// The time.
@@ -24,6 +24,9 @@ pub trait Agents: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<Definition>>;
     /// All names, sorted.
     fn names(&self) -> Vec<String>;
+    /// The rules that refuse calls of this agent's runs today, whatever was frozen with them: those of the
+    /// deployment, and those of the agent if it still exists.
+    fn policy(&self, agent: &str) -> Arc<Policy>;
 }
 
 /// A wake message: "look at this run". Its body is this as JSON, `{"run_id": "run_…"}`; fields that a

@@ -6,6 +6,7 @@ use dormouse_domain::{
     CallKey, Fact,
     entry::{CallResult, Dispatched},
     message::Content,
+    plan::{self, Rules},
 };
 
 use super::{
@@ -38,8 +39,14 @@ fn failed(text: String) -> CallResult {
 }
 
 impl Drive<'_> {
-    /// Announces calls and starts them, if they fit the time left.
+    /// Announces calls and starts them, if they fit the time left. What the rules of today do not let run
+    /// any more is withheld instead, before anything is announced (I7).
     pub(super) async fn dispatch(&mut self, calls: &[CallKey]) -> Result<Appended, StepError> {
+        let policy = self.policy();
+        let withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &[] });
+        if !withheld.is_empty() {
+            return self.append(Fact::CallsReplanned { calls: withheld }).await;
+        }
         let left_ms = self.left_ms();
         let fitting = calls.iter().filter_map(|key| {
             let call = self.run.call(*key)?;

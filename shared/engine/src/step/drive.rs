@@ -1,12 +1,13 @@
 //! The loop: ask `next`, do it, append what happened, ask again.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
     DriverId, Entry, Fact, Millis, Next, Run, ToolDef,
     message::ModelRef,
     next,
-    plan::{self, Circumstances},
+    plan::{self, Circumstances, Rules},
+    policy::Policy,
     retry::{self, Failure, FailureClass},
     run::CallState,
     transcript,
@@ -60,6 +61,11 @@ impl<'e> Drive<'e> {
 
     pub(super) fn now(&self) -> Millis {
         self.engine.ports.clock.now()
+    }
+
+    /// The rules that refuse today, beside those that are frozen with the run.
+    pub(super) fn policy(&self) -> Arc<Policy> {
+        self.engine.ports.agents.policy(&self.run.agent)
     }
 
     /// Time left for work, in milliseconds: until the stop entry must be written.
@@ -158,7 +164,8 @@ impl<'e> Drive<'e> {
     ) -> Result<Appended, StepError> {
         while self.holds() {
             let tools = self.engine.ports.tools.as_ref();
-            let outside = Outside { tools, left_ms: self.left_ms() };
+            let policy = self.policy();
+            let outside = Outside { tools, policy: &policy, left_ms: self.left_ms() };
             let calls = plan::plan_reply(&self.run, &reply.content, &reply.stop, seen, &outside);
             let fact = Fact::ModelReplied {
                 model: model.clone(),
@@ -251,10 +258,15 @@ impl<'e> Drive<'e> {
 
 struct Outside<'a> {
     tools: &'a dyn Tools,
+    policy: &'a Policy,
     left_ms: u64,
 }
 
 impl Circumstances for Outside<'_> {
+    fn rules(&self) -> Rules<'_> {
+        Rules { policy: self.policy, standing: &[] }
+    }
+
     fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {
         self.tools.validate(tool, arguments)
     }

@@ -88,3 +88,43 @@ fn a_file_is_bounded() {
     let large = format!("{MODELS}system = \"{}\"", "x".repeat(MAX_AGENT_BYTES as usize));
     assert!(faults(&dir(&[("a.toml", &large)])).contains("at most 1048576"));
 }
+
+/// Case 13: one set of rules for all agents, and no agent without it.
+#[test]
+fn case_13_a_deployments_rules_are_every_agents() {
+    let own = format!(
+        "{MODELS}[[policy.deny]]\ntool = \"t\"\nbecause = \"mine\"\n[[tools]]\nname = \"t\"\nhttp = {{ url = \"http://x/\" }}\n"
+    );
+    let rules = "[[deny]]\ntool = \"*\"\nargs = { env = \"prod*\" }\nbecause = \"all\"\nmatches = [{ env = \"prod\" }]\n\
+                 [[floor]]\ntool = \"*\"\nargs = { \"*\" = { path = \"billing/**\" } }\nbecause = \"money\"\n";
+    let whole = dir(&[("a.toml", MODELS), ("b.toml", &own), ("policy.toml", rules)]);
+    let agents = load_dir(whole.path(), TIMEOUT).unwrap();
+    assert_eq!(agents.names(), ["a", "b"]);
+    let counts = |policy: &Policy| (policy.deny.len(), policy.floor.len());
+    assert_eq!(counts(&agents.get("a").unwrap().policy), (1, 1));
+    assert_eq!(counts(&agents.get("b").unwrap().policy), (2, 1));
+    assert_eq!(counts(&agents.policy("b")), (2, 1));
+    // An agent that is gone is still held to what holds for all.
+    assert_eq!(counts(&agents.policy("gone")), (1, 1));
+
+    let broken = "deny = 5\n[[floor]]\ntool = \"*\"\nargs = { x = { glob = \"a\" } }\n[[flor]]\ntool = \"t\"\n";
+    let wrong = "[[deny]]\ntool = \"*\"\nargs = { env = \"prod*\" }\nbecause = \"b\"\nmatches = [{ env = \"dev\" }, { env = \"prod\" }]\n\
+                 does_not_match = [{ env = \"production\" }]\n";
+    for (rules, expected) in [
+        (broken, vec!["flor: unknown key", "deny: ", "floor[0].because: ", "floor[0].args.x: "]),
+        (wrong, vec!["deny[0].matches[0]: ", "deny[0].does_not_match[0]: "]),
+        ("[[deny]\n", vec!["line 1: "]),
+    ] {
+        let broken = dir(&[("a.toml", MODELS), ("policy.toml", rules)]);
+        let faults = faults(&broken);
+        for part in &expected {
+            assert!(
+                faults.lines().any(|line| line.starts_with(&format!("policy.toml: {part}"))),
+                "{part} in:\n{faults}"
+            );
+        }
+        assert_eq!(faults.lines().count(), expected.len(), "{faults}");
+    }
+    let folder = dir(&[("a.toml", MODELS), ("policy.toml/x", "")]);
+    assert!(faults(&folder).starts_with("policy.toml: file: "));
+}

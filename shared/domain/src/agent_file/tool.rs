@@ -1,0 +1,181 @@
+//! The tools of an agent file.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use toml::{Table, Value as Toml};
+
+use super::{Reader, legal_name};
+use crate::{
+    agent::{Replay, Target, ToolDef},
+    builtin::Builtin,
+    policy::Reading,
+};
+
+impl Reader {
+    pub(super) fn tools(&mut self, table: &Table, max_timeout_ms: u64) -> Vec<ToolDef> {
+        let list = match table.get("tools") {
+            None => return Vec::new(),
+            Some(Toml::Array(list)) => list,
+            Some(_) => {
+                self.fault("tools", "must be written as [[tools]]");
+                return Vec::new();
+            }
+        };
+        let mut tools: Vec<ToolDef> = Vec::new();
+        for (i, item) in list.iter().enumerate() {
+            let place = format!("tools[{i}].");
+            let Some(entry) = item.as_table() else {
+                self.fault(format!("tools[{i}]"), "must be a table");
+                continue;
+            };
+            if let Some(tool) = self.tool(entry, &place, max_timeout_ms) {
+                if tools.iter().any(|other| other.name == tool.name) {
+                    self.fault(format!("{place}name"), format!("a second tool named {:?}", tool.name));
+                }
+                tools.push(tool);
+            }
+        }
+        tools
+    }
+
+    fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
+        const KNOWN: [&str; 12] = [
+            "name",
+            "description",
+            "kind",
+            "permission",
+            "replay",
+            "reuse_result",
+            "timeout",
+            "input_schema",
+            "arguments",
+            "approvers",
+            "http",
+            "builtin",
+        ];
+        self.known_keys(table, place, &KNOWN);
+        let target = self.target(table, place);
+        let builtin = match &target {
+            Some(Target::Builtin(builtin)) => Some(*builtin),
+            Some(Target::Http { .. }) | None => None,
+        };
+        let name = self.text(table, place, "name").or_else(|| builtin.map(|b| b.tool_name().to_owned()));
+        let Some(name) = name else {
+            self.fault(format!("{place}name"), "required");
+            return None;
+        };
+        if !legal_name(&name) {
+            self.fault(format!("{place}name"), format!("{name:?} is no name; use 1 to 64 of a-z, A-Z, 0-9, _ and -"));
+        }
+        let timeout_ms = self.duration(table, place, "timeout").unwrap_or(30_000);
+        if timeout_ms == 0 || timeout_ms > max_timeout_ms {
+            self.fault(
+                format!("{place}timeout"),
+                format!("must be between 1ms and {max_timeout_ms}ms: a call has to fit one step"),
+            );
+        }
+        if builtin.is_some() && table.contains_key("input_schema") {
+            self.fault(format!("{place}input_schema"), "a builtin brings its own; leave it out");
+        }
+        // A builtin's effect and its result are one transaction, so repeating a lost attempt is safe.
+        let default_replay = if builtin.is_some() { Replay::Safe } else { Replay::Manual };
+        let replay = self.word(table, place, "replay").unwrap_or(default_replay);
+        let reuse_result = self.word::<bool>(table, place, "reuse_result").unwrap_or_default();
+        if reuse_result && replay != Replay::Idempotent {
+            self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
+        }
+        Some(ToolDef {
+            description: self
+                .text(table, place, "description")
+                .unwrap_or_else(|| builtin.map(|b| b.description().to_owned()).unwrap_or_default()),
+            kind: self.word(table, place, "kind").unwrap_or_else(|| builtin.map(Builtin::kind).unwrap_or_default()),
+            permission: self.word(table, place, "permission"),
+            replay,
+            reuse_result,
+            timeout_ms,
+            input_schema: self.schema(table, place, builtin),
+            arguments: self.arguments(table, place),
+            target: target?,
+            approvers: self.approvers(table, place),
+            name,
+        })
+    }
+
+    fn target(&mut self, table: &Table, place: &str) -> Option<Target> {
+        match (table.get("builtin"), table.get("http")) {
+            (Some(Toml::String(name)), None) => match Builtin::named(name) {
+                Some(builtin) => Some(Target::Builtin(builtin)),
+                None => {
+                    let names = Builtin::ALL.map(Builtin::name).join(", ");
+                    self.fault(format!("{place}builtin"), format!("there is no builtin {name:?}; there are: {names}"));
+                    None
+                }
+            },
+            (None, Some(Toml::Table(http))) => {
+                self.known_keys(http, &format!("{place}http."), &["url"]);
+                match http.get("url").and_then(Toml::as_str) {
+                    Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
+                        Some(Target::Http { url: url.to_owned() })
+                    }
+                    Some(_) | None => {
+                        self.fault(format!("{place}http.url"), "required: an http:// or https:// URL");
+                        None
+                    }
+                }
+            }
+            (None, None) | (Some(_), Some(_)) => {
+                self.fault(
+                    place.trim_end_matches('.'),
+                    "give exactly one of builtin = \"…\" and http = { url = \"…\" }",
+                );
+                None
+            }
+            (Some(_), None) => {
+                self.fault(format!("{place}builtin"), "must be a string");
+                None
+            }
+            (None, Some(_)) => {
+                self.fault(format!("{place}http"), "must be a table: { url = \"…\" }");
+                None
+            }
+        }
+    }
+
+    fn schema(&mut self, table: &Table, place: &str, builtin: Option<Builtin>) -> Value {
+        if let Some(builtin) = builtin {
+            return builtin.input_schema();
+        }
+        let Some(schema) = table.get("input_schema") else {
+            return serde_json::json!({"type": "object"});
+        };
+        // Arguments are always an object, and providers refuse a schema that does not say so.
+        match serde_json::to_value(schema) {
+            Ok(Value::Object(mut map)) if map.get("type").is_none_or(|kind| kind == "object") => {
+                map.insert("type".to_owned(), "object".into());
+                Value::Object(map)
+            }
+            Ok(_) | Err(_) => {
+                self.fault(format!("{place}input_schema"), "must be a table that holds a JSON Schema of an object");
+                serde_json::json!({"type": "object"})
+            }
+        }
+    }
+
+    /// How arguments are read whose names do not say.
+    fn arguments(&mut self, table: &Table, place: &str) -> BTreeMap<String, Reading> {
+        let given = match table.get("arguments") {
+            None => return BTreeMap::new(),
+            Some(Toml::Table(given)) => given,
+            Some(_) => {
+                self.fault(
+                    format!("{place}arguments"),
+                    "must be a table such as { body = \"text\", target = \"path\" }",
+                );
+                return BTreeMap::new();
+            }
+        };
+        let prefix = format!("{place}arguments.");
+        given.keys().filter_map(|key| Some((key.clone(), self.word(given, &prefix, key)?))).collect()
+    }
+}

@@ -1,0 +1,216 @@
+//! Rules that are added while a run is under way: what may not run any more does not, whoever approved it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test says what is wrong by stopping"
+)]
+
+use dormouse_domain::{
+    Entry, Fact, Mode, RunId, audit,
+    decide::Resolution,
+    entry::CallResult,
+    plan::Plan,
+    policy::Policy,
+    request::{DecisionKind, RequestKind},
+    run::Status,
+};
+use dormouse_engine::StepReport;
+use dormouse_testkit::{World, agent, answer, approve, call, say};
+
+const AGENT: &str = r#"
+    models = ["scripted:x"]
+    wait = "1m"
+    decide_within = "1h"
+    [[tools]]
+    name = "deploy"
+    http = { url = "http://tools/deploy" }
+    [[tools]]
+    name = "ping"
+    permission = "allow"
+    replay = "safe"
+    http = { url = "http://tools/ping" }
+    [[tools]]
+    name = "wipe"
+    permission = "allow"
+    http = { url = "http://tools/wipe" }
+"#;
+
+const NO_PROD: &str =
+    "[[policy.deny]]\ntool = \"deploy\"\nargs = { env = \"prod*\" }\nbecause = \"production is frozen\"\n";
+const NO_PING: &str = "[[policy.deny]]\ntool = \"ping\"\nbecause = \"it is noisy\"\n";
+const ASK_PING: &str = "[[policy.floor]]\ntool = \"ping\"\nbecause = \"it is noisy\"\n";
+
+async fn step(world: &World, run: &RunId) -> StepReport {
+    world.engine.step(run, world.deadline()).await.unwrap()
+}
+
+/// A deploy of the same agent with more rules.
+fn deploy(world: &World, rules: &str) {
+    world.agents.add(agent("ops", &format!("{AGENT}{rules}")));
+}
+
+fn replanned(world: &World, run: &RunId) -> Vec<Plan> {
+    let facts = world.memory.journal(run).into_iter().filter_map(|entry| match entry.fact {
+        Fact::CallsReplanned { calls } => Some(calls),
+        _ => None,
+    });
+    facts.flatten().map(|change| change.plan).collect()
+}
+
+fn last_prompt(world: &World) -> String {
+    world.models.asked().pop().unwrap()
+}
+
+fn audited(world: &World, run: &RunId) -> Vec<Entry> {
+    let entries = world.memory.journal(run);
+    let found = audit::journal(run, &std::sync::Arc::new(agent("ops", AGENT)), &entries).unwrap();
+    assert_eq!(found, []);
+    entries
+}
+
+/// A7, I7, case 12: a deploy during the wait forbids what a person then approves. It is not announced, not
+/// run, and the model is told why.
+#[tokio::test]
+async fn a7_case_12_a_rule_of_today_stops_an_approved_call() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"prod-eu"}"#), call("b", "deploy", r#"{"env":"dev"}"#)]);
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    deploy(&world, NO_PROD);
+    for request in world.pending(&run).await {
+        world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
+    }
+    world.models.reply(vec![say("ok")]);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    assert_eq!(world.tools.count("deploy"), 1);
+    assert!(
+        matches!(replanned(&world, &run).as_slice(), [Plan::Deny { because }] if because.contains("production is frozen"))
+    );
+    assert!(last_prompt(&world).contains("production is frozen"), "{}", last_prompt(&world));
+    let entries = audited(&world, &run);
+    let dispatched = entries.iter().filter_map(|entry| match &entry.fact {
+        Fact::CallDispatched { calls } => Some(calls.len()),
+        _ => None,
+    });
+    assert_eq!(dispatched.sum::<usize>(), 1);
+}
+
+/// Nothing more is written where nothing changes: a rule that is not about the call, or one on the floor that
+/// a person has answered already.
+#[tokio::test]
+async fn x3_no_write_where_the_rules_of_today_say_the_same() {
+    let floor = "[[policy.floor]]\ntool = \"deploy\"\nbecause = \"ask\"\n";
+    for rules in ["", NO_PING, floor] {
+        let world = World::default();
+        let run = world.start(agent("ops", AGENT)).await;
+        world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
+        step(&world, &run).await;
+        deploy(&world, rules);
+        let request = world.pending(&run).await.remove(0);
+        world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
+        world.models.reply(vec![say("ok")]);
+        step(&world, &run).await;
+        assert_eq!((world.tools.count("deploy"), replanned(&world, &run)), (1, vec![]), "{rules}");
+    }
+}
+
+/// What is forbidden by the run's own frozen rules stays so when a deploy takes the rule away.
+#[tokio::test]
+async fn a7_a_rule_that_was_frozen_outlives_the_file() {
+    let world = World::default();
+    let run = world.start(agent("ops", &format!("{AGENT}{NO_PROD}"))).await;
+    deploy(&world, "");
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
+    world.models.reply(vec![say("ok")]);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    assert_eq!(world.tools.count("deploy"), 0);
+}
+
+/// A reply that comes after the deploy is planned by both sets of rules.
+#[tokio::test]
+async fn a7_a_reply_is_planned_by_the_rules_of_today_too() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    deploy(&world, ASK_PING);
+    world.models.reply(vec![call("a", "ping", "{}")]);
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    assert_eq!(world.tools.count("ping"), 0);
+    assert!(world.pending(&run).await[0].reasons[0].contains("it is noisy"));
+}
+
+/// A call that was lost is tried again only if it still may run. It may have run, so it is not called
+/// "not run": its outcome is not known.
+#[tokio::test(start_paused = true)]
+async fn i8_a_lost_call_that_may_not_run_any_more_stays_unknown() {
+    for (rules, asks) in [(NO_PING, false), (ASK_PING, true)] {
+        let world = World::default();
+        let run = world.start(agent("ops", AGENT)).await;
+        let agents = world.agents.clone();
+        world.tools.on("ping", move |_| {
+            agents.add(agent("ops", &format!("{AGENT}{rules}")));
+            CallResult::Unknown { why: "no answer".into() }
+        });
+        world.models.reply(vec![call("a", "ping", "{}")]);
+        world.models.reply(vec![say("ok")]);
+        step(&world, &run).await;
+        assert_eq!((world.tools.count("ping"), replanned(&world, &run).len()), (1, 1), "{rules}");
+        if asks {
+            let request = world.pending(&run).await.remove(0);
+            assert_eq!(request.kind, RequestKind::Uncertain);
+            let abort =
+                dormouse_domain::decide::Answer { resolution: Some(Resolution::Abort), ..answer(DecisionKind::Settle) };
+            world.engine.respond(&World::user("ann"), &request.id, &abort, None).await.unwrap();
+            step(&world, &run).await;
+        }
+        assert_eq!(world.status(&run).await, Status::Completed);
+        assert!(!last_prompt(&world).contains("was not run"), "{}", last_prompt(&world));
+        audited(&world, &run);
+    }
+}
+
+/// E7: a late approval of what is forbidden by now is told like any late ending.
+#[tokio::test]
+async fn e7_a_late_approval_of_what_is_forbidden_is_told() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#)]);
+    world.models.reply(vec![say("I went on")]);
+    step(&world, &run).await;
+    world.clock.advance(60_001);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    deploy(&world, NO_PROD);
+    let request = world.pending(&run).await.remove(0);
+    world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
+    world.models.reply(vec![say("I see")]);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    assert_eq!(world.tools.count("deploy"), 0);
+    assert!(last_prompt(&world).contains("production is frozen"), "{}", last_prompt(&world));
+    audited(&world, &run);
+}
+
+/// A change of mode plans by the rules of today as well.
+#[tokio::test]
+async fn a7_a_wider_mode_does_not_pass_the_rules_of_today() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    world.engine.pause(&World::user("ann"), &run, None).await.unwrap();
+    world.engine.resume(&World::user("ann"), &run, None).await.unwrap();
+    let engine = world.engine.clone();
+    let paused = run.clone();
+    // The run is paused when the reply comes: its calls are planned and wait.
+    world.models.before_reply(move || async move {
+        engine.pause(&World::user("ann"), &paused, None).await.unwrap();
+    });
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"prod"}"#), call("b", "wipe", "{}")]);
+    step(&world, &run).await;
+    let no_wipe = "[[policy.floor]]\ntool = \"wipe\"\nbecause = \"gone is gone\"\n";
+    deploy(&world, &format!("{NO_PROD}{no_wipe}"));
+    world.engine.set_mode(&World::user("ann"), &run, Mode::Yolo, None).await.unwrap();
+    world.engine.resume(&World::user("ann"), &run, None).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    assert_eq!((world.tools.count("deploy"), world.tools.count("wipe")), (0, 0));
+    assert!(world.pending(&run).await[0].reasons[0].contains("gone is gone"));
+    assert_eq!(Policy::default(), agent("ops", AGENT).policy);
+}
