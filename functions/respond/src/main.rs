@@ -1,19 +1,24 @@
 //! Decides requests. Has no models and runs no tools: it checks what a person said, records it, and wakes a
-//! step.
+//! step. `DORMOUSE_AGENTS` is the directory of the agents; `/var/task/agents` if unset.
 
 use std::{convert::Infallible, sync::Arc};
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
-use dormouse_host::{Host, Parts};
+use dormouse_host::{Environment, Host, Parts};
 use dormouse_tools::Checker;
 use lambda_runtime::{LambdaEvent, service_fn};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     dormouse_host::init_tracing();
-    // Arguments that a person changed must fit the tool.
-    let parts = Parts { tools: Arc::new(Checker::default()), ..Parts::none() };
-    let engine = Host::from_env().await?.engine(parts);
+    let host = Host::from_env().await?;
+    let agents = dormouse_tools::load_deployed(
+        Environment::of_process().get("DORMOUSE_AGENTS"),
+        host.settings().max_tool_timeout_ms,
+    )?;
+    // Arguments that a person changed must fit the tool, and the rules of today as well as those of the run.
+    let parts = Parts { tools: Arc::new(Checker::default()), agents: Arc::new(agents), ..Parts::none() };
+    let engine = host.engine(parts);
     let handler = service_fn(async |event: LambdaEvent<ApiGatewayProxyRequest>| {
         Ok::<_, Infallible>(dormouse_api::respond(&engine, event.payload).await)
     });

@@ -7,6 +7,7 @@
 use dormouse_domain::{
     Caller, Millis, RequestId, Run, RunId,
     decide::{self, Answer, Deciding},
+    policy,
     request::{Request, RequestStatus, Settled},
     run::Status,
 };
@@ -107,9 +108,12 @@ impl Engine {
         by: &Caller,
         now: Millis,
     ) -> Result<Amendment<Responded>, Problem> {
-        let fits = |arguments: &Value| match run.definition.tool(&row.tool) {
-            Some(tool) => self.ports.tools.validate(tool, arguments),
-            None => Err(format!("the agent has no tool {}", row.tool)),
+        let today = self.ports.agents.policy(&run.agent);
+        let fits = |arguments: &Value| {
+            let tool = run.definition.tool(&row.tool).ok_or_else(|| format!("the agent has no tool {}", row.tool))?;
+            self.ports.tools.validate(tool, arguments)?;
+            // A person's word is no way around what is forbidden (E5, case 12).
+            policy::forbidden(tool, arguments, &[&run.definition.policy, &today]).map_or(Ok(()), Err)
         };
         let decision = decide::check(row, answer, by, now, &fits)?;
         if run.requests.get(&row.id.key).is_none_or(|request| request.status != RequestStatus::Pending) {

@@ -9,15 +9,16 @@
 
 use dormouse_domain::{
     Entry, Fact, Mode, RunId, audit,
-    decide::Resolution,
+    decide::{Answer, Refusal, Resolution},
     entry::CallResult,
     plan::Plan,
     policy::Policy,
     request::{DecisionKind, RequestKind},
     run::Status,
 };
-use dormouse_engine::StepReport;
+use dormouse_engine::{Problem, StepReport};
 use dormouse_testkit::{World, agent, answer, approve, call, say};
+use serde_json::json;
 
 const AGENT: &str = r#"
     models = ["scripted:x"]
@@ -97,6 +98,57 @@ async fn a7_case_12_a_rule_of_today_stops_an_approved_call() {
     assert_eq!(dispatched.sum::<usize>(), 1);
 }
 
+/// E5, case 12: a person's edit is held to the deny rules, those of the run and those of today; then the
+/// request still waits.
+#[tokio::test]
+async fn e5_case_12_an_edit_is_no_way_around_a_deny_rule() {
+    for (frozen, today) in [(NO_PROD, ""), ("", NO_PROD)] {
+        let world = World::default();
+        let run = world.start(agent("ops", &format!("{AGENT}{frozen}"))).await;
+        world.models.reply(vec![call("a", "deploy", r#"{"env":"dev"}"#)]);
+        step(&world, &run).await;
+        deploy(&world, today);
+        let request = world.pending(&run).await.remove(0);
+        let edit = |env: &str| Answer {
+            digest: Some(request.digest.to_string()),
+            arguments: Some(json!({"env": env})),
+            ..answer(DecisionKind::Edit)
+        };
+        let ann = World::user("ann");
+        let refused = world.engine.respond(&ann, &request.id, &edit("PROD-eu"), None).await;
+        let told =
+            matches!(&refused, Err(Problem::Refused(Refusal::BadEdit(why))) if why.contains("production is frozen"));
+        assert!(told, "{refused:?}");
+        assert_eq!(world.pending(&run).await.len(), 1);
+        world.engine.respond(&ann, &request.id, &edit("qa"), None).await.unwrap();
+        world.models.reply(vec![say("ok")]);
+        step(&world, &run).await;
+        assert_eq!((world.tools.count("deploy"), replanned(&world, &run)), (1, vec![]));
+    }
+}
+
+/// E5, case 12: what was allowed as edited and is forbidden by now does not run either: what counts is what
+/// would run.
+#[tokio::test]
+async fn e5_case_12_the_final_arguments_are_checked_when_the_call_is_made() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"dev"}"#)]);
+    step(&world, &run).await;
+    let request = world.pending(&run).await.remove(0);
+    let edit = Answer {
+        digest: Some(request.digest.to_string()),
+        arguments: Some(json!({"env": "prod"})),
+        ..answer(DecisionKind::Edit)
+    };
+    world.engine.respond(&World::user("ann"), &request.id, &edit, None).await.unwrap();
+    deploy(&world, NO_PROD);
+    world.models.reply(vec![say("ok")]);
+    step(&world, &run).await;
+    assert_eq!((world.tools.count("deploy"), replanned(&world, &run).len()), (0, 1));
+    audited(&world, &run);
+}
+
 /// Nothing more is written where nothing changes: a rule that is not about the call, or one on the floor that
 /// a person has answered already.
 #[tokio::test]
@@ -159,8 +211,7 @@ async fn i8_a_lost_call_that_may_not_run_any_more_stays_unknown() {
         if asks {
             let request = world.pending(&run).await.remove(0);
             assert_eq!(request.kind, RequestKind::Uncertain);
-            let abort =
-                dormouse_domain::decide::Answer { resolution: Some(Resolution::Abort), ..answer(DecisionKind::Settle) };
+            let abort = Answer { resolution: Some(Resolution::Abort), ..answer(DecisionKind::Settle) };
             world.engine.respond(&World::user("ann"), &request.id, &abort, None).await.unwrap();
             step(&world, &run).await;
         }

@@ -68,6 +68,7 @@ impl Audit {
                 let tool = call.tool.clone();
                 let edited = owner.and_then(|owner| plan::call_digest(&owner, &id, &tool, arguments).ok());
                 call.digest = edited;
+                call.arguments = Some(arguments.clone());
             }
             Decision::Settle { resolution: Resolution::Retry } => call.allow(index, true),
             Decision::Settle { resolution: Resolution::Result(_) | Resolution::Abort }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use super::{
     glob::Glob,
-    matcher::{self, Match, host_pattern},
+    matcher::{Match, command_pattern, host_pattern, runs},
     path::Pattern,
     subject::Subject,
 };
@@ -274,41 +274,39 @@ const FLOOR: [Kind; 10] = [
     },
 ];
 
+/// A name, and the pattern that it is.
+type Named<T> = (&'static str, T);
+
 /// The same, ready to be matched.
 struct Ready {
     what: &'static str,
-    paths: Vec<(&'static str, Pattern)>,
-    hosts: Vec<(&'static str, Glob)>,
-    commands: &'static [&'static str],
+    paths: Vec<Named<Pattern>>,
+    hosts: Vec<Named<Glob>>,
+    commands: Vec<Named<Vec<Glob>>>,
 }
 
 static READY: LazyLock<Vec<Ready>> = LazyLock::new(|| {
-    let ready = FLOOR.iter().map(|kind| Ready {
+    fn ready<T>(names: &'static [&'static str], pattern: impl Fn(&str) -> T) -> Vec<Named<T>> {
+        names.iter().map(|name| (*name, pattern(name))).collect()
+    }
+    let all = FLOOR.iter().map(|kind| Ready {
         what: kind.what,
-        paths: kind.paths.iter().map(|path| (*path, Pattern::new(path))).collect(),
-        hosts: kind.hosts.iter().map(|host| (*host, host_pattern(host))).collect(),
-        commands: kind.commands,
+        paths: ready(kind.paths, Pattern::by_name),
+        hosts: ready(kind.hosts, host_pattern),
+        commands: ready(kind.commands, command_pattern),
     });
-    ready.collect()
+    all.collect()
 });
 
 /// What of the floor an argument touches.
 pub(super) fn holds(subject: &Subject<'_>) -> Match {
+    fn each<T>(kind: &Ready, named: &[Named<T>], subject: &Subject<'_>, found: impl Fn(&T) -> Match) -> Match {
+        Match::any(named, |(name, pattern)| subject.tell(found(pattern), || format!("{name}, of {}", kind.what)))
+    }
     Match::any(READY.iter(), |kind| {
-        let paths = Match::any(&kind.paths, |(path, pattern)| {
-            subject.tell(subject.touches(pattern), &format!("{path}, of {}", kind.what))
-        });
-        let hosts = || {
-            Match::any(&kind.hosts, |(host, pattern)| {
-                subject.tell(subject.reaches(pattern), &format!("{host}, of {}", kind.what))
-            })
-        };
-        let commands = || {
-            Match::any(kind.commands, |command| {
-                subject.tell(matcher::runs(command, subject), &format!("`{command}`, of {}", kind.what))
-            })
-        };
-        paths.or(hosts).or(commands)
+        each(kind, &kind.paths, subject, |pattern| subject.touches(pattern))
+            .or(|| each(kind, &kind.hosts, subject, |pattern| subject.reaches(pattern)))
+            .or(|| each(kind, &kind.commands, subject, |pattern| runs(pattern, subject)))
     })
 }
 

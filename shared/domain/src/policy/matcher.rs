@@ -100,11 +100,11 @@ impl Matcher {
         let found = match self {
             Self::Path(pattern) => subject.touches(&Pattern::new(pattern)),
             Self::Host(pattern) => subject.reaches(&host_pattern(pattern)),
-            Self::Command(pattern) => runs(pattern, subject),
+            Self::Command(pattern) => runs(&command_pattern(pattern), subject),
             Self::Equals(value) => same(value, &subject.leaf.value),
             Self::Text(pattern) => reads(pattern, &subject.leaf.value),
         };
-        subject.tell(found, &self.shown())
+        subject.tell(found, || self.shown())
     }
 
     /// Whether a value matches beyond doubt, for a rule that allows. Nothing is normalised: what is written
@@ -179,9 +179,12 @@ pub(super) fn host_pattern(pattern: &str) -> Glob {
 }
 
 /// Whether a value runs a command of the pattern's.
-pub(super) fn runs(pattern: &str, subject: &Subject<'_>) -> Match {
-    let own: Vec<Glob> = normal::fold(pattern).split_whitespace().map(text_pattern).collect();
-    subject.runs(|command| is_command(&own, command))
+pub(super) fn runs(own: &[Glob], subject: &Subject<'_>) -> Match {
+    subject.runs(|command| is_command(own, command))
+}
+
+pub(super) fn command_pattern(pattern: &str) -> Vec<Glob> {
+    normal::fold(pattern).split_whitespace().map(text_pattern).collect()
 }
 
 fn is_command(own: &[Glob], command: &shell::Command) -> Match {

@@ -44,6 +44,9 @@ pub(super) struct Pattern {
     /// Where it begins; nowhere: anywhere.
     root: Option<Root>,
     parts: Vec<Part>,
+    /// Whether a name that begins with a star meets only what the pattern names without its own stars:
+    /// `*.rs` then names no `id_rsa*`, though there could be an `id_rsa.rs`.
+    by_name: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -69,15 +72,51 @@ impl Pattern {
         while matches!(parts.last(), Some(Part::Deep)) && parts.len() > 1 {
             parts.pop();
         }
-        Self { root, parts }
+        Self { root, parts, by_name: false }
     }
 
-    /// Whether `place` is one of the pattern's, or beneath one.
+    /// The same, for a list of many patterns that is held against every call: a word that stands for many
+    /// files by their endings is not taken to mean one of these.
+    pub(super) fn by_name(text: &str) -> Self {
+        Self { by_name: true, ..Self::new(text) }
+    }
+
+    /// Whether `place` is one of the pattern's, or beneath one. Something in it must be more than `*`, which
+    /// alone means "everything here" and names nothing. One pass, whatever the pattern.
     pub(super) fn covers(&self, place: &Place) -> bool {
-        match self.root {
-            Some(root) => place.root == root && begins(&self.parts, &place.parts, true),
-            None => (0..=place.parts.len()).any(|start| begins(&self.parts, &place.parts[start..], false)),
+        if self.root.is_some_and(|root| root != place.root) {
+            return false;
         }
+        let end = self.parts.len();
+        let deep = |at: usize| matches!(self.parts.get(at), Some(Part::Deep));
+        let named = self.root.is_some() || self.parts.iter().all(|part| matches!(part, Part::Deep));
+        // How far into the pattern one can be, before each part; and whether something was named by then.
+        let mut at = vec![[false; 2]; end + 1];
+        at[0][usize::from(named)] = true;
+        for part in place.parts.iter().map(Some).chain([None]) {
+            for i in 0..end {
+                if deep(i) {
+                    at[i + 1] = [at[i + 1][0] | at[i][0], at[i + 1][1] | at[i][1]];
+                }
+            }
+            let Some(part) = part.filter(|_| !at[end][1]) else { break };
+            let mut next = vec![[false; 2]; end + 1];
+            for (i, own) in self.parts.iter().enumerate().filter(|(i, _)| at[*i] != [false; 2]) {
+                match own {
+                    Part::Deep => next[i] = [next[i][0] | at[i][0], next[i][1] | at[i][1]],
+                    Part::Name(name) if self.meets(part, name) => {
+                        let names = !is_sweep(part) || is_sweep(name);
+                        next[i + 1][1] |= at[i][1] || names;
+                        next[i + 1][0] |= at[i][0] && !names;
+                    }
+                    Part::Name(_) => {}
+                }
+            }
+            // A pattern that says nowhere where it begins can begin at every part.
+            next[0][usize::from(named)] |= self.root.is_none();
+            at = next;
+        }
+        at[end][1]
     }
 
     /// Whether one of the pattern's can be beneath `place`. Only where the pattern says where it begins:
@@ -87,7 +126,7 @@ impl Pattern {
         let above = |parts: &[Glob]| {
             let mut own = self.parts.iter();
             parts.iter().all(|part| match own.next() {
-                Some(Part::Name(name)) => is_sweep(part) || meets(part, name),
+                Some(Part::Name(name)) => is_sweep(part) || self.meets(part, name),
                 Some(Part::Deep) => true,
                 None => false,
             })
@@ -103,33 +142,20 @@ impl Pattern {
                     && place.parts.iter().zip(*home).all(|(part, name)| overlap(part, &glob::pattern(name)))
             })
     }
-}
 
-/// Whether a place begins as the pattern says. `named`: something in it is more than `*`, which alone
-/// means "everything here" and names nothing.
-fn begins(pattern: &[Part], parts: &[Glob], named: bool) -> bool {
-    match (pattern.first(), parts.first()) {
-        (None, _) => named,
-        (Some(Part::Deep), _) => {
-            begins(&pattern[1..], parts, named) || (!parts.is_empty() && begins(pattern, &parts[1..], named))
+    /// Whether a name of a path can be one of the pattern's. A `*` at its start finds no hidden files, but
+    /// some tools and some settings of shells let it: then what the pattern names without its own stars
+    /// counts.
+    fn meets(&self, part: &[Atom], name: &[Atom]) -> bool {
+        let starts_with_star = matches!(part.first(), Some(Atom::Head | Atom::Run));
+        if !(starts_with_star && self.by_name) && overlap(part, name) {
+            return true;
         }
-        (Some(Part::Name(name)), Some(part)) => {
-            let names = !is_sweep(part) || is_sweep(name);
-            meets(part, name) && begins(&pattern[1..], &parts[1..], named || names)
+        starts_with_star && {
+            let named: Glob = name.iter().copied().filter(|atom| !matches!(atom, Atom::Run | Atom::Any)).collect();
+            let bare = part.iter().position(|atom| *atom != Atom::Head).unwrap_or(0);
+            overlap(&part[bare..], &named)
         }
-        (Some(Part::Name(_)), None) => false,
-    }
-}
-
-/// Whether a name of a path can be one of the pattern's. A `*` at its start finds no hidden files, but some
-/// tools and some settings of shells let it: then what the pattern names without its own stars counts.
-fn meets(part: &[Atom], name: &[Atom]) -> bool {
-    if overlap(part, name) {
-        return true;
-    }
-    part.first() == Some(&Atom::Head) && {
-        let named: Glob = name.iter().copied().filter(|atom| !matches!(atom, Atom::Run | Atom::Any)).collect();
-        overlap(&part[1..], &named)
     }
 }
 

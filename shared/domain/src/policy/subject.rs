@@ -188,19 +188,20 @@ impl<'a> Subject<'a> {
     /// Whether it runs a command that `is` one of those meant. Where it need not be a command line, what
     /// cannot be read as one is none.
     pub(super) fn runs(&self, is: impl Fn(&Command) -> Match) -> Match {
-        let found = self.script.as_ref().map_or(Match::No, |script| Match::any(&script.commands, is));
-        match self.or_unclear(found) {
+        let Some(script) = &self.script else { return Match::No };
+        let found = Match::any(&script.commands, is);
+        match found.or(|| script.unclear.clone().map_or(Match::No, Match::Unclear)) {
             Match::Unclear(_) if !self.strict => Match::No,
             found => found,
         }
     }
 
     /// What was found, in words that a person can read.
-    pub(super) fn tell(&self, found: Match, wanted: &str) -> Match {
+    pub(super) fn tell(&self, found: Match, wanted: impl FnOnce() -> String) -> Match {
         let path = &self.leaf.path;
         match found {
-            Match::Yes(what) => Match::Yes(format!("argument {path} ({what}) is {wanted}")),
-            Match::Unclear(why) => Match::Unclear(format!("argument {path} cannot be told from {wanted}: {why}")),
+            Match::Yes(what) => Match::Yes(format!("argument {path} ({what}) is {}", wanted())),
+            Match::Unclear(why) => Match::Unclear(format!("argument {path} cannot be told from {}: {why}", wanted())),
             Match::No => Match::No,
         }
     }

@@ -38,6 +38,14 @@ fn a_rule_matches_its_arguments_however_they_are_written() {
         ("file", json!({"path": "/srv/prod/**"}), json!({"file": "/srv/x/../prod/a"}), true),
         ("file", json!({"path": "/srv/prod/**"}), json!({"file": "/srv/dev/a"}), false),
         ("file", json!({"path": "billing/**/*.sql"}), json!({"file": "db/Billing/a/b.SQL"}), true),
+        ("file", json!({"path": "**"}), json!({"file": "a/b"}), true),
+        ("file", json!({"path": "**/b/**/d"}), json!({"file": "a/b/x/y/d/e"}), true),
+        ("file", json!({"path": "**/b/**/d"}), json!({"file": "b/d"}), true),
+        ("file", json!({"path": "**/b/**/d"}), json!({"file": "d/b"}), false),
+        ("file", json!({"path": "a/b"}), json!({"file": "a/a/b"}), true),
+        ("file", json!({"path": "a/b"}), json!({"file": "a/x/b"}), false),
+        ("file", json!({"path": "data*"}), json!({"file": "*.csv"}), true),
+        ("file", json!({"path": "data*"}), json!({"file": "*"}), false),
         ("url", json!({"host": "*.corp.example"}), json!({"url": "https://x@Wiki.Corp.example.:8443/a"}), true),
         ("url", json!({"host": "*.corp.example"}), json!({"url": "https://example.com/wiki.corp.example"}), false),
     ] {
@@ -128,5 +136,26 @@ fn case_14_rules_survive_their_stored_form() {
     for matcher in [json!({"path": "a", "host": "b"}), json!({"glob": "a"}), json!(5)] {
         let stored = json!({"deny": [{"tool": "t", "args": {"x": matcher}, "because": "b"}]});
         assert!(serde_json::from_value::<Policy>(stored).is_err());
+    }
+}
+
+/// The work that a rule makes is bounded, whatever it and the argument look like.
+#[test]
+fn a_rule_is_never_slow() {
+    let pattern = "**/a/".repeat(100);
+    let path = "a/".repeat(2_000);
+    assert!(!denies(&[("file", json!({"path": format!("{pattern}b")}))], &json!({"file": path})));
+    let stars = "a*".repeat(200);
+    assert!(!denies(&[("x", json!(format!("{stars}b")))], &json!({"x": "a".repeat(20_000)})));
+}
+
+/// The floor is written down for people as it is.
+#[test]
+fn c2_the_floor_stands_in_the_documentation() {
+    let doc = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.md")).unwrap();
+    for (what, names) in dormouse_domain::policy::floor_list() {
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let row = format!("| {what} | {} |", names.join(", "));
+        assert!(doc.contains(&row), "docs/policy.md lacks: {row}");
     }
 }

@@ -7,6 +7,7 @@
 
 mod lexer;
 mod programs;
+mod quotes;
 mod words;
 
 use super::{
