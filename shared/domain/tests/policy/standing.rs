@@ -21,7 +21,7 @@ fn pattern(matchers: &[(&str, Value)]) -> Covered {
 }
 
 #[test]
-fn a12_an_exact_rule_covers_one_call() {
+fn an_exact_rule_covers_one_call() {
     let (given, deploy) = (json!({"env": "dev", "n": 1}), tool("deploy", ToolKind::Execute, None));
     let rule = exactly("deploy", &given);
     assert!(rule.covers(&deploy, &given));
@@ -37,7 +37,7 @@ fn a12_an_exact_rule_covers_one_call() {
 
 /// The digest of a standing rule is no other digest, nor another tool's.
 #[test]
-fn a12_a_rules_digest_is_its_own() {
+fn a_rules_digest_is_its_own() {
     let given = json!({"x": 1});
     let owner = Principal { tenant: "t".into(), subject: "s".into() };
     let digest = rule_digest("t", &given).unwrap();
@@ -47,7 +47,7 @@ fn a12_a_rules_digest_is_its_own() {
 }
 
 #[test]
-fn a12_a_pattern_covers_what_it_says_and_nothing_beside() {
+fn a_pattern_covers_what_it_says_and_nothing_beside() {
     let deploy = ToolDef {
         arguments: BTreeMap::from([("note".to_owned(), Reading::Text)]),
         ..tool("deploy", ToolKind::Execute, None)
@@ -75,7 +75,7 @@ fn a12_a_pattern_covers_what_it_says_and_nothing_beside() {
 }
 
 #[test]
-fn a12_a_path_is_covered_only_if_it_is_written_plainly() {
+fn a_path_is_covered_only_if_it_is_written_plainly() {
     let write = tool("write", ToolKind::Edit, None);
     let rule = standing("write", pattern(&[("path", json!({"path": "docs/**"}))]));
     for (path, expected) in [
