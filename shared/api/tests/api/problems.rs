@@ -87,7 +87,6 @@ async fn an_inner_error_is_not_told() {
     assert_eq!((&document["outcome"], down.header("retry-after")), (&json!("unchanged"), Some("1")));
     assert_eq!(document["detail"], "temporarily unavailable, nothing was changed; try again");
     app.world.store.set_down(false);
-    all.push((403, "not-entitled", not_entitled().await));
     app.corrupt(&run).await;
     let corrupt = app.post("ann", &format!("/v1/runs/{run}/pause"), json!({})).await;
     let detail = corrupt.expect_problem(500, "internal")["detail"].to_string();
