@@ -50,13 +50,11 @@ impl Reader {
         };
         let rules = list.iter().enumerate().filter_map(|(i, item)| {
             let place = format!("{prefix}{key}[{i}]");
-            match item {
-                Toml::Table(rule) => self.rule(rule, &place, tools),
-                _ => {
-                    self.fault(place, "must be a table");
-                    None
-                }
-            }
+            let Some(rule) = item.as_table() else {
+                self.fault(place, "must be a table");
+                return None;
+            };
+            self.rule(rule, &place, tools)
         });
         rules.collect()
     }

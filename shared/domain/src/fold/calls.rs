@@ -69,7 +69,11 @@ impl Run {
         match state {
             // What a person was late to approve is told of, whatever becomes of it.
             CallState::Done(ending) => self.end(change.call, ending, true),
-            state => {
+            CallState::Ready
+            | CallState::Asking(_)
+            | CallState::Pending { .. }
+            | CallState::Running { .. }
+            | CallState::Unknown { .. } => {
                 self.call_mut(change.call)?.state = state;
                 Ok(())
             }
