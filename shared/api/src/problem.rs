@@ -6,7 +6,7 @@
 //! the same document, byte for byte (A16).
 
 use aws_lambda_events::{apigw::ApiGatewayProxyResponse, encodings::Body};
-use dormouse_domain::{decide::Refusal, json, request::DecisionKind};
+use dormouse_domain::{decide::Refusal, display::text, request::DecisionKind};
 use dormouse_engine::Problem as Cause;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value, json as object};
@@ -16,7 +16,7 @@ use crate::view;
 /// What `type` begins with.
 pub const TYPE_PREFIX: &str = "urn:dormouse:problem:";
 
-/// Longest `detail`, in bytes: what a client sent can be quoted in it.
+/// Longest `detail`, in bytes: what a client sent, or a model wrote, can be quoted in it.
 const DETAIL_BYTES: usize = 1_000;
 
 macro_rules! kinds {
@@ -129,7 +129,7 @@ impl Problem {
         document.insert("type".into(), format!("{TYPE_PREFIX}{}", self.kind.name()).into());
         document.insert("title".into(), self.kind.title().into());
         document.insert("status".into(), self.kind.status().into());
-        document.insert("detail".into(), json::cut(&self.detail, DETAIL_BYTES).into());
+        document.insert("detail".into(), text::block(&self.detail, DETAIL_BYTES).into());
         Value::Object(document)
     }
 }

@@ -1,7 +1,7 @@
 //! Reading.
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
-use dormouse_domain::{Entry, RunId};
+use dormouse_domain::{Entry, RunId, display::Extent};
 use dormouse_engine::{Engine, Problem as Cause};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
         Query::Requests => requests(engine, &call).await?,
         Query::Request => {
             let request = engine.request(&call.by, &call.request_id()?).await?;
-            view::request(&request, &call.by, engine.ports().clock.now())
+            view::request(&request, &call.by, engine.ports().clock.now(), Extent::Whole)
         }
     };
     Ok(Reply::ok(&body))
@@ -62,7 +62,7 @@ async fn requests(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
     };
     let page = page.map_err(reading)?;
     let now = engine.ports().clock.now();
-    Ok(view::list(page.items.iter().map(|request| view::request(request, &call.by, now)).collect(), page.next))
+    Ok(view::list(page.items.iter().map(|request| view::request(request, &call.by, now, Extent::Listed)).collect(), page.next))
 }
 
 async fn journal(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
@@ -98,15 +98,22 @@ pub(crate) async fn entries(
 ) -> Result<Entries, Problem> {
     let mut page = Entries { items: Vec::new(), end: from, more: false };
     let mut bytes = 0;
+    let mut agent = None;
     loop {
         let read: Vec<Entry> = engine.entries(&call.by, run, page.end, ENTRIES_AT_ONCE).await?;
         let last = read.len() < ENTRIES_AT_ONCE as usize;
+        // What it declares secret is in no view of the journal.
+        let agent = match &mut agent {
+            Some(agent) => agent,
+            None if read.is_empty() => return Ok(page),
+            None => agent.insert(engine.definition(&call.by, run).await?),
+        };
         for entry in read {
             if page.items.len() >= limit as usize || bytes > PAGE_BYTES {
                 page.more = true;
                 return Ok(page);
             }
-            let item = view::entry(run, &entry);
+            let item = view::entry(run, agent, &entry);
             bytes += item.to_string().len();
             page.items.push(item);
             page.end = entry.index + 1;

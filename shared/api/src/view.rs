@@ -3,7 +3,8 @@
 //! out rather than null.
 
 use dormouse_domain::{
-    Caller, Entry, Millis, RunId,
+    Caller, Definition, Entry, Millis, RunId,
+    display::{self, Extent},
     item::RunItem,
     request::{Request, RequestStatus, Settled},
 };
@@ -45,7 +46,7 @@ pub(crate) fn run_in_list(item: &RunItem) -> Value {
 /// A run.
 pub(crate) fn run(view: &RunView, by: &Caller, now: Millis) -> Value {
     let mut run = run_fields(&view.item);
-    let requests = view.pending.iter().map(|pending| request(pending, by, now)).collect();
+    let requests = view.pending.iter().map(|pending| request(pending, by, now, Extent::Listed)).collect();
     run.insert("requests".into(), Value::Array(requests));
     put(&mut run, "output", view.output.clone().map(Value::String));
     Value::Object(run)
@@ -75,7 +76,7 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
 
 /// A request at `now`, as `by` sees it. One whose time is over is shown as expired, also in the moments before
 /// that is written, and only a pending one offers decisions, to who may decide it (E11).
-pub(crate) fn request(request: &Request, by: &Caller, now: Millis) -> Value {
+pub(crate) fn request(request: &Request, by: &Caller, now: Millis, extent: Extent) -> Value {
     let status = match request.status {
         RequestStatus::Pending if !request.windows.is_decidable(now) => RequestStatus::Expired,
         RequestStatus::Pending | RequestStatus::Decided | RequestStatus::Expired | RequestStatus::Cancelled => {
@@ -84,6 +85,7 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis) -> Value {
     };
     let open = status == RequestStatus::Pending && request.is_for(by);
     let decisions = if open { plain(&request.decisions) } else { json!([]) };
+    let shown = display::request(request, extent);
     let mut view = Map::new();
     let fields = [
         ("request_id", plain(&request.id)),
@@ -91,14 +93,14 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis) -> Value {
         ("call", plain(&request.call)),
         ("kind", plain(&request.kind)),
         ("status", status.as_str().into()),
-        ("tool", request.tool.clone().into()),
-        ("summary", request.summary.clone().into()),
-        ("arguments", request.arguments.clone()),
+        ("tool", shown.tool.into()),
+        ("summary", shown.summary.into()),
+        ("arguments", shown.arguments),
         ("digest", plain(&request.digest)),
         ("mutates", request.mutates.into()),
         ("decisions", decisions),
-        ("reasons", plain(&request.reasons)),
-        ("agents", plain(&request.agents)),
+        ("reasons", shown.reasons.into()),
+        ("agents", shown.agents.into()),
         ("owner", plain(&request.owner)),
         ("repeats", plain(&request.repeats)),
         ("opened_at", time(request.opened_at)),
@@ -107,11 +109,14 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis) -> Value {
     ];
     view.extend(fields.map(|(name, value)| (name.to_owned(), value)));
     if let Some(question) = &request.question {
-        view.insert("question".into(), question.question.clone().into());
-        view.insert("options".into(), plain(&question.options));
+        view.insert("options".into(), plain(&shown.options));
         view.insert("allow_free_text".into(), question.allow_free_text.into());
     }
     put(&mut view, "approvers", request.approvers.as_ref().map(plain));
+    put(&mut view, "question", shown.question.map(Value::String));
+    put(&mut view, "preview", shown.preview.as_ref().map(plain));
+    put(&mut view, "warnings", Some(shown.warnings).filter(|warnings| !warnings.is_empty()).map(Value::from));
+    put(&mut view, "cut", shown.cut.then_some(true.into()));
     put(&mut view, "decision", request.decision.as_ref().map(decision));
     Value::Object(view)
 }
@@ -146,10 +151,10 @@ pub(crate) fn changed(changed: &Changed) -> Value {
     plain(changed)
 }
 
-/// An entry of `run`'s journal: [`Entry::view`] with times as everywhere, and with the public name
-/// of each request it speaks of.
-pub(crate) fn entry(run: &RunId, entry: &Entry) -> Value {
-    let mut view = entry.view();
+/// An entry of the journal of `run`, a run of `agent`: [`Entry::view`] with times as everywhere, and
+/// with the public name of each request it speaks of.
+pub(crate) fn entry(run: &RunId, agent: &Definition, entry: &Entry) -> Value {
+    let mut view = entry.view(agent);
     for name in ["at", "until", "retry_at"] {
         retime(&mut view, name);
     }

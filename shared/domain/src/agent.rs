@@ -137,6 +137,9 @@ pub struct ToolDef {
     /// How its arguments are read, by argument path, where their names do not say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Reading>,
+    /// Paths of the arguments that nobody is shown, for example `headers.authorization`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret: Vec<String>,
     /// Where its calls go.
     pub target: Target,
     /// Who decides about its calls, if not those whom the agent names.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{agent::ToolKind, policy::Reading};
 
 /// A tool that comes with Dormouse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Builtin {
     /// Asks the person a question.
     #[serde(rename = "ask_user")]

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::Mode,
+    agent::{Definition, Mode},
     decide::Decision,
+    display::reply,
     ids::{CallKey, Digest, DriverId, EntryId, Millis, Principal, RequestKey},
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage, is_false},
     plan::Plan,
@@ -40,11 +41,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry as API clients read it: `{index, kind, at, driver?, …the fact's fields}`, `at` in
-    /// milliseconds.
+    /// The entry, of a run of `agent`, as API clients read it: `{index, kind, at, driver?, …the fact's
+    /// fields}`, `at` in milliseconds, the secrets of calls masked.
     #[must_use]
-    pub fn view(&self) -> Value {
-        let mut view = match serde_json::to_value(&self.fact) {
+    pub fn view(&self, agent: &Definition) -> Value {
+        let mut view = match serde_json::to_value(reply::fact(&self.fact, agent)) {
             Ok(Value::Object(mut tagged)) => match tagged.remove("body") {
                 Some(Value::Object(body)) => body,
                 Some(_) | None => serde_json::Map::new(),

@@ -8,13 +8,14 @@
 //! in production.
 //!
 //! Read in this order: [`ids`], [`message`], [`agent`], [`entry`], [`run`] (the fold),
-//! [`next`](mod@next), [`plan`], [`policy`], [`request`], [`decide`], [`transcript`], [`item`].
+//! [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`transcript`], [`item`].
 
 pub mod agent;
 pub mod agent_file;
 pub mod audit;
 pub mod builtin;
 pub mod decide;
+pub mod display;
 pub mod entry;
 mod fold;
 pub mod ids;

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Approvers, ToolDef},
+    agent::{Approvers, Target, ToolDef},
+    builtin::Builtin,
     decide::Decision,
+    display::{self, LINE_BYTES, text},
     entry::Opened,
     ids::{CallKey, Caller, Digest, Inbox, Millis, Principal, RequestId, RequestKey},
-    json,
     plan::{self, Question},
     run::{AskWhy, Call, CallState, Repeats, Run},
     same,
@@ -143,10 +144,16 @@ pub struct Request {
     pub approvers: Option<Approvers>,
     /// The tool of the call.
     pub tool: String,
-    /// One line that says what would run, made from the arguments.
+    /// One line that says what would run, made from the arguments: safe to show.
     pub summary: String,
     /// The arguments that would run, in canonical form.
     pub arguments: Value,
+    /// Paths of the arguments that nobody is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret: Vec<String>,
+    /// The builtin that the call goes to, if it goes to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builtin: Option<Builtin>,
     /// Digest of owner, run, tool and arguments: what a person approves.
     pub digest: Digest,
     /// Whether the tool changes anything.
@@ -232,8 +239,16 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         owner: run.owner.clone(),
         approvers: approvers(run, tool, opened.kind),
         tool: call.tool.clone(),
-        summary: question.as_ref().map_or_else(|| summary(&call.tool, &arguments), |asked| one_line(&asked.question)),
+        summary: match &question {
+            Some(asked) => text::line(&asked.question, LINE_BYTES),
+            None => display::summary(&call.tool, &arguments, &tool.secret),
+        },
         question,
+        secret: tool.secret.clone(),
+        builtin: match &tool.target {
+            Target::Builtin(builtin) => Some(*builtin),
+            Target::Http { .. } => None,
+        },
         digest,
         mutates: tool.kind.mutates(),
         arguments,
@@ -271,27 +286,4 @@ fn reasons(call: &Call) -> Vec<String> {
         }
         CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => vec![],
     }
-}
-
-/// Longest summary, in bytes.
-const SUMMARY_BYTES: usize = 300;
-
-/// One line that shows a call: `tool(name: value, …)`. Control characters are escaped by JSON;
-/// what is too long ends in `…`.
-#[must_use]
-pub fn summary(tool: &str, arguments: &Value) -> String {
-    let inner = match arguments.as_object() {
-        Some(map) => map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join(", "),
-        None => arguments.to_string(),
-    };
-    one_line(&format!("{tool}({inner})"))
-}
-
-/// `text` without line breaks or other control characters, cut visibly.
-fn one_line(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if line.len() <= SUMMARY_BYTES {
-        return line;
-    }
-    format!("{}…", json::cut(&line, SUMMARY_BYTES))
 }

@@ -7,11 +7,14 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
+use serde_json::Value;
+
 use crate::{
     agent::ToolDef,
     ids::{CallKey, RequestId, RequestKey},
+    json,
     message::{Content, ModelRef, ReplyBlock},
-    request::{RequestKind, summary},
+    request::RequestKind,
     run::{Call, CallState, Ending, Run, Turn},
 };
 
@@ -165,11 +168,25 @@ fn joined(run: &Run, request: RequestKey) -> String {
 pub(crate) fn late(run: &Run, call: &Call) -> Vec<Content> {
     let CallState::Done(ending) = &call.state else { return Vec::new() };
     let request = call.moved_on.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
-    let made = call.asked_arguments(run).map_or_else(|_| call.tool.clone(), |value| summary(&call.tool, &value));
+    let made = call.asked_arguments(run).map_or_else(|_| call.tool.clone(), |value| made(&call.tool, &value));
     let (content, is_error) = told(call, ending);
     let failed = if is_error && matches!(ending, Ending::Returned { .. }) { " It failed." } else { "" };
     let head = format!("News of request {request}, which was pending before: {made}.{failed} Its result now:");
     std::iter::once(Content::Text { text: head }).chain(content.into_iter().map(Cow::into_owned)).collect()
+}
+
+/// Longest form of a call in the news of it, in bytes.
+const MADE_BYTES: usize = 300;
+
+/// One line that tells a model which call this was. What people see of a call is made elsewhere: this is
+/// part of a prompt, so it stays as it is from one release to the next (I10).
+fn made(tool: &str, arguments: &Value) -> String {
+    let inner = match arguments.as_object() {
+        Some(map) => map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join(", "),
+        None => arguments.to_string(),
+    };
+    let line = format!("{tool}({inner})").replace(char::is_control, "\u{fffd}");
+    if line.len() <= MADE_BYTES { line } else { format!("{}…", json::cut(&line, MADE_BYTES)) }
 }
 
 fn text<'a>(text: String) -> Cow<'a, Content> {

@@ -69,6 +69,7 @@ pub(crate) fn tool(name: &str) -> ToolDef {
         permission: None,
         replay: dormouse_domain::agent::Replay::Safe,
         reuse_result: false,
+        secret: vec![],
         timeout_ms: 1,
         input_schema: json!({"type": "object", "properties": {"z": {}, "a": {}}}),
         arguments: std::collections::BTreeMap::new(),

@@ -38,6 +38,7 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
             permission: None,
             replay: Replay::Manual,
             reuse_result: false,
+            secret: vec![],
             timeout_ms: 5000,
             input_schema,
             approvers: None,

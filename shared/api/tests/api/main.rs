@@ -16,3 +16,4 @@ mod problems;
 mod reading;
 mod routes;
 mod shapes;
+mod showing;

@@ -109,6 +109,7 @@ async fn a_question() {
     let app = App::new();
     let options = json!([{ "value": "a", "label": "A" }, { "value": false, "cancels": true }]);
     let (_, request) = app.asking("ann", json!({ "question": "Which?", "options": options })).await;
+    let options = json!([{ "value": "a", "label": "A" }, { "value": false, "label": "false", "cancels": true }]);
     for (field, value) in [
         ("kind", json!("question")),
         ("tool", json!("ask_user")),

@@ -98,6 +98,8 @@ pub(crate) fn request(run: &RunId, key: RequestKey, inbox: &Principal, opened_at
         summary: "deploy(service: \"shop\")".into(),
         digest: Digest::of(arguments.to_string().as_bytes()),
         arguments,
+        secret: vec![],
+        builtin: None,
         mutates: true,
         question: None,
         decisions: DecisionKind::offered(RequestKind::Approval),

@@ -193,6 +193,7 @@ fn unknown_tool(name: &str) -> ToolDef {
         timeout_ms: 1,
         input_schema: Value::Null,
         arguments: BTreeMap::new(),
+        secret: Vec::new(),
         target: Target::Http { url: String::new() },
         approvers: None,
     }

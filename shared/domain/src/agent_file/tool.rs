@@ -9,6 +9,7 @@ use super::{Reader, legal_name};
 use crate::{
     agent::{Replay, Target, ToolDef},
     builtin::Builtin,
+    display::secret,
     policy::Reading,
 };
 
@@ -40,7 +41,7 @@ impl Reader {
     }
 
     fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 12] = [
+        const KNOWN: [&str; 13] = [
             "name",
             "description",
             "kind",
@@ -50,6 +51,7 @@ impl Reader {
             "timeout",
             "input_schema",
             "arguments",
+            "secret",
             "approvers",
             "http",
             "builtin",
@@ -85,7 +87,9 @@ impl Reader {
         if reuse_result && replay != Replay::Idempotent {
             self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
         }
+        let input_schema = self.schema(table, place, builtin);
         Some(ToolDef {
+            secret: self.secret(table, place, builtin, &input_schema),
             description: self
                 .text(table, place, "description")
                 .unwrap_or_else(|| builtin.map(|b| b.description().to_owned()).unwrap_or_default()),
@@ -94,7 +98,7 @@ impl Reader {
             replay,
             reuse_result,
             timeout_ms,
-            input_schema: self.schema(table, place, builtin),
+            input_schema,
             arguments: self.arguments(table, place),
             target: target?,
             approvers: self.approvers(table, place),
@@ -177,5 +181,19 @@ impl Reader {
         };
         let prefix = format!("{place}arguments.");
         given.keys().filter_map(|key| Some((key.clone(), self.word(given, &prefix, key)?))).collect()
+    }
+
+    /// The paths of the arguments that nobody is shown.
+    fn secret(&mut self, table: &Table, place: &str, builtin: Option<Builtin>, schema: &Value) -> Vec<String> {
+        let paths: Vec<String> = self.word(table, place, "secret").unwrap_or_default();
+        if builtin == Some(Builtin::AskUser) && !paths.is_empty() {
+            self.fault(format!("{place}secret"), "a question is there to be shown; leave it out");
+        }
+        for (i, path) in paths.iter().enumerate() {
+            if let Some(problem) = secret::fault(path, schema) {
+                self.fault(format!("{place}secret[{i}]"), problem);
+            }
+        }
+        paths
     }
 }
