@@ -4,6 +4,7 @@
 
 use dormouse_domain::{
     Caller, Definition, Entry, Millis, RunId,
+    decide::Decision,
     display::{self, Extent},
     item::RunItem,
     request::{Request, RequestStatus, Settled},
@@ -117,13 +118,24 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis, extent: Exten
     put(&mut view, "preview", shown.preview.as_ref().map(plain));
     put(&mut view, "warnings", Some(shown.warnings).filter(|warnings| !warnings.is_empty()).map(Value::from));
     put(&mut view, "cut", shown.cut.then_some(true.into()));
-    put(&mut view, "decision", request.decision.as_ref().map(decision));
+    let decided = request.decision.as_ref().map(|settled| {
+        let mut view = decision(settled);
+        if let Decision::Edit { arguments } = &settled.decision {
+            view["arguments"] = display::arguments(arguments, &request.secret);
+        }
+        view
+    });
+    put(&mut view, "decision", decided);
     Value::Object(view)
 }
 
-/// A decision that stands: `{decision, by, at, …}`.
+/// A decision that stands: `{decision, by, at, …}`. Changed arguments are in the view of the request alone,
+/// which knows what of them is secret.
 pub(crate) fn decision(settled: &Settled) -> Value {
     let mut view = plain(settled);
+    if let Some(fields) = view.as_object_mut() {
+        fields.remove("arguments");
+    }
     if let Some(at) = view.get_mut("at") {
         *at = time(settled.at);
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     agent::Approvers,
+    display::{self, secret},
     entry::{Entry, Fact},
     fold::Corrupt,
     ids::{Caller, Digest, EntryId, Millis, Principal},
@@ -337,8 +338,8 @@ fn bounded(what: &str, text: &str) -> Result<String, Refusal> {
     Ok(text.to_owned())
 }
 
-/// Arguments that are those of the request are an approval: nothing was changed, and the model is not told
-/// that something was.
+/// What the person left as it was shown is what is stored, above all where it was masked. Arguments that are
+/// those of the request are an approval: nothing was changed, and the model is not told that something was.
 fn check_edit(
     request: &Request,
     answer: &Answer,
@@ -347,11 +348,13 @@ fn check_edit(
     let Some(given) = &answer.arguments else {
         return Err(Refusal::Invalid("send the `arguments` that the call is to run with, all of them".to_owned()));
     };
-    let arguments = plan::canonical_arguments(given, MAX_EDIT_BYTES).map_err(Refusal::BadEdit)?;
+    let meant = display::restore(&request.arguments, given, &request.secret).map_err(Refusal::BadEdit)?;
+    let arguments = plan::canonical_arguments(&meant, MAX_EDIT_BYTES).map_err(Refusal::BadEdit)?;
     if arguments == request.arguments {
         return Ok(Decision::Approve);
     }
-    fits(&arguments).map_err(Refusal::BadEdit)?;
+    let hides = !request.secret.is_empty();
+    fits(&arguments).map_err(|problem| Refusal::BadEdit(if hides { secret::PROBLEM.to_owned() } else { problem }))?;
     Ok(Decision::Edit { arguments })
 }
 

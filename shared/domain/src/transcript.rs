@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::{
     agent::ToolDef,
+    display::secret,
     ids::{CallKey, RequestId, RequestKey},
     json,
     message::{Content, ModelRef, ReplyBlock},
@@ -122,7 +123,7 @@ fn result<'a>(run: &'a Run, call: &'a Call) -> UserBlock<'a> {
         // Whatever became of it later, this is what the model was told here, and is told again.
         _ if call.moved_on.is_some() => (vec![text(pending(run, call.moved_on))], true),
         CallState::Done(Ending::Joined { request }) => (vec![text(joined(run, *request))], true),
-        CallState::Done(ending) => told(call, ending),
+        CallState::Done(ending) => told(run, call, ending),
         // `next` asks no model while a call is open, so nobody reads this; it names the truth anyway.
         CallState::Ready
         | CallState::Asking(_)
@@ -169,7 +170,7 @@ pub(crate) fn late(run: &Run, call: &Call) -> Vec<Content> {
     let CallState::Done(ending) = &call.state else { return Vec::new() };
     let request = call.moved_on.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
     let made = call.asked_arguments(run).map_or_else(|_| call.tool.clone(), |value| made(&call.tool, &value));
-    let (content, is_error) = told(call, ending);
+    let (content, is_error) = told(run, call, ending);
     let failed = if is_error && matches!(ending, Ending::Returned { .. }) { " It failed." } else { "" };
     let head = format!("News of request {request}, which was pending before: {made}.{failed} Its result now:");
     std::iter::once(Content::Text { text: head }).chain(content.into_iter().map(Cow::into_owned)).collect()
@@ -195,9 +196,12 @@ fn text<'a>(text: String) -> Cow<'a, Content> {
 
 /// What a model reads of how `call` ended: where a person changed its arguments, that comes first, so that
 /// it does not take the result for that of the call it made.
-fn told<'a>(call: &'a Call, ending: &'a Ending) -> (Vec<Cow<'a, Content>>, bool) {
+fn told<'a>(run: &Run, call: &'a Call, ending: &'a Ending) -> (Vec<Cow<'a, Content>>, bool) {
     let (mut content, is_error) = ending_content(ending);
     if let Some(arguments) = &call.edited {
+        // A secret that the person put in is between them and the tool.
+        let paths = run.definition.tool(&call.tool).map_or(&[][..], |tool| &tool.secret);
+        let arguments = secret::mask(arguments, paths);
         let edited = format!("A person changed the arguments of this call and approved it with these: {arguments}");
         content.insert(0, text(edited));
     }

@@ -79,6 +79,37 @@ async fn c3_a_declared_secret_is_in_no_answer() {
     assert!(export.text.contains(SECRET), "a recording is whole");
 }
 
+/// A person changes what they see and leaves what they don't: the secret that runs is the stored one. One that
+/// they put in is shown to nobody, the model included.
+#[tokio::test]
+async fn c3_x5_an_edit_keeps_a_masked_secret_or_changes_it() {
+    for (password, runs) in [(MASK, SECRET), ("other-secret", "other-secret")] {
+        let app = app();
+        let arguments = json!({ "user": "ann", "password": SECRET });
+        let run = app.run("ann", vec![vec![call("c1", "login", &arguments.to_string())], vec![say("done")]]).await;
+        let request = first_request(&app, &run).await;
+        let edit =
+            |arguments: Value| json!({ "decision": "edit", "digest": request["digest"], "arguments": arguments });
+        let unfit = app.post("ann", &respond_url(&request), edit(json!({ "password": MASK }))).await;
+        unfit.expect_problem(400, "invalid-answer");
+        let stray = app.post("ann", &respond_url(&request), edit(json!({ "user": MASK }))).await;
+        stray.expect_problem(400, "invalid-answer");
+        let edited = edit(json!({ "user": "bob", "password": password }));
+        let answer = app.post("ann", &respond_url(&request), edited.clone()).await;
+        assert_eq!(answer.expect(200)["decision"]["decision"], "edit");
+        let again = app.post("ann", &respond_url(&request), edited).await;
+        again.expect_problem(409, "already-decided");
+        app.step(&run).await;
+        assert_eq!(ran(&app), [json!({ "user": "bob", "password": runs })]);
+        let id = request["request_id"].as_str().unwrap();
+        let decided = app.get("ann", &format!("/v1/requests/{id}")).await;
+        assert_eq!(decided.json()["decision"]["arguments"], json!({ "user": "bob", "password": MASK }));
+        let seen = [everything(&app, &run).await, answer.text, again.text, unfit.text, decided.text].concat();
+        assert!(seen.contains(MASK) && !seen.contains(SECRET) && !seen.contains("other-secret"), "{seen}");
+        assert!(!app.world.models.asked().concat().contains("other-secret"));
+    }
+}
+
 /// Calls that cannot be run hold secrets too, and what is wrong with them may quote one.
 #[tokio::test]
 async fn c3_a_call_that_does_not_fit_hides_its_secret_too() {

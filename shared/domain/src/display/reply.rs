@@ -1,17 +1,15 @@
-//! What a person sees of a fact: all of it, but for the secrets in a reply's calls.
+//! What a person sees of a fact: all of it, but for the secrets in the arguments of calls.
 
 use std::borrow::Cow;
 
-use super::secret::{self, MASK};
+use super::secret::{self, MASK, PROBLEM};
 use crate::{
     agent::Definition,
+    decide::Decision,
     entry::Fact,
     message::ReplyBlock,
     plan::{self, Plan},
 };
-
-/// What stands in the place of a problem that may quote a secret.
-const PROBLEM: &str = "the arguments do not fit; what is wrong with them is not shown, because they hold a secret";
 
 /// `fact`, of a run of `agent`, as a person sees it.
 #[must_use]
@@ -20,9 +18,37 @@ pub fn fact<'a>(fact: &'a Fact, agent: &Definition) -> Cow<'a, Fact> {
     if agent.tools.iter().all(|tool| tool.secret.is_empty()) {
         return shown;
     }
-    if let Fact::ModelReplied { .. } = fact
-        && let Fact::ModelReplied { content, calls, .. } = shown.to_mut()
-    {
+    let holds_arguments = match fact {
+        Fact::ModelReplied { .. } => true,
+        Fact::RequestDecided { decision, .. } => changes_arguments(decision),
+        Fact::RunStarted { .. }
+        | Fact::DriverStarted { .. }
+        | Fact::DriverStopped { .. }
+        | Fact::ModelFailed { .. }
+        | Fact::CallDispatched { .. }
+        | Fact::CallFinished { .. }
+        | Fact::Suspended { .. }
+        | Fact::WaitExpired { .. }
+        | Fact::RequestExpired { .. }
+        | Fact::MessageAdded { .. }
+        | Fact::ModeChanged { .. }
+        | Fact::Paused { .. }
+        | Fact::Resumed { .. }
+        | Fact::CancelRequested { .. }
+        | Fact::Reopened {}
+        | Fact::RunFinished(_) => false,
+    };
+    if !holds_arguments {
+        return shown;
+    }
+    if let Fact::RequestDecided { decision, .. } = shown.to_mut() {
+        // Of which tool is in another entry: all that the agent declares is masked.
+        let paths: Vec<String> = agent.tools.iter().flat_map(|tool| tool.secret.clone()).collect();
+        if let Decision::Edit { arguments } = decision {
+            *arguments = secret::mask(arguments, &paths).into_owned();
+        }
+    }
+    if let Fact::ModelReplied { content, calls, .. } = shown.to_mut() {
         let mut plans = calls.iter_mut();
         for block in content {
             match block {
@@ -41,6 +67,13 @@ pub fn fact<'a>(fact: &'a Fact, agent: &Definition) -> Cow<'a, Fact> {
         }
     }
     shown
+}
+
+fn changes_arguments(decision: &Decision) -> bool {
+    match decision {
+        Decision::Edit { .. } => true,
+        Decision::Approve | Decision::Deny { .. } | Decision::Answer { .. } | Decision::Settle { .. } => false,
+    }
 }
 
 /// The text of arguments with its secrets masked; all of it, if it is not an object.

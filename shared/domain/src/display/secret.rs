@@ -15,6 +15,10 @@ use crate::agent::Definition;
 /// What stands in the place of a secret, whatever its value.
 pub const MASK: &str = "(secret, not shown)";
 
+/// What stands in the place of a problem with arguments, which may quote a secret.
+pub(crate) const PROBLEM: &str =
+    "the arguments do not fit the tool's schema; what is wrong is not shown, because they hold a secret";
+
 /// What stands for each element of a list and each member of an object.
 const EACH: &str = "*";
 

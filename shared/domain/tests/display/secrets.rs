@@ -1,8 +1,9 @@
 //! Secrets: no value at a declared path is in anything that a person sees.
 
 use dormouse_domain::{
-    Definition, Entry, EntryId, Fact, Millis, agent_file,
+    Definition, Entry, EntryId, Fact, Millis, Principal, RequestKey, agent_file,
     builtin::Builtin,
+    decide::Decision,
     display::{self, MASK, restore, secret::mask},
     message::{ModelRef, ReplyBlock, StopReason, Usage},
     plan::Plan,
@@ -179,6 +180,22 @@ fn x5_an_edit_keeps_what_was_not_shown() {
     let mut longer = shown;
     longer["users"].as_array_mut().unwrap().push(json!({ "token": "u" }));
     assert!(restore(&stored, &longer, &paths()).is_err());
+}
+
+/// A changed secret is in no view of the decision, and the model is not told it.
+#[test]
+fn c3_a_changed_secret_is_not_shown_in_the_journal() {
+    let arguments = json!({ "password": "hunter2", "user": "ann" });
+    let by = Principal { tenant: "acme".into(), subject: "ann".into() };
+    let fact = Fact::RequestDecided {
+        request: RequestKey::new(3, 0),
+        decision: Decision::Edit { arguments },
+        by,
+        digest: None,
+    };
+    let entry = Entry { index: 4, entry_id: EntryId("e".into()), at: Millis(0), driver: None, fact };
+    let shown = entry.view(&agent()).to_string();
+    assert!(shown.contains(MASK) && shown.contains("ann") && !shown.contains("hunter2"), "{shown}");
 }
 
 /// Arguments with `secret` at one of the declared paths, or where a careless model puts it, and `noise` beside it.
