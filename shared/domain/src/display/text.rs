@@ -12,20 +12,19 @@
 use std::{borrow::Cow, fmt::Write as _, iter};
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
-use unicode_normalization::{IsNormalized, char::compose, is_nfc_quick};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Marks that a letter is seen to carry; Hebrew and Vietnamese need up to three.
 const MAX_MARKS: usize = 4;
 
-/// The categories of characters that are seen, all but marks without a width of their own. Whatever else
+/// The categories of characters that are seen, all but marks. Whatever else
 /// there is, also in a later Unicode, is not among them.
-const SEEN: [Category; 20] = [
+const SEEN: [Category; 19] = [
     Category::UppercaseLetter,
     Category::LowercaseLetter,
     Category::TitlecaseLetter,
     Category::ModifierLetter,
     Category::OtherLetter,
-    Category::SpacingMark,
     Category::DecimalNumber,
     Category::LetterNumber,
     Category::OtherNumber,
@@ -135,12 +134,12 @@ fn escape(text: &str, layout: Layout, escapes_escapes: bool, max_bytes: usize) -
 /// What a mark would stand on.
 #[derive(Debug, Default)]
 struct Carrier {
-    /// The letter, if the last thing that was shown is one, or a mark on one.
-    letter: Option<char>,
+    /// What was shown last: a character and its marks.
+    cluster: String,
+    /// Whether that character is a letter.
+    letter: bool,
     /// How many marks it has.
     marks: usize,
-    /// What stands before the next character, if it was shown.
-    before: Option<char>,
 }
 
 impl Carrier {
@@ -152,28 +151,29 @@ impl Carrier {
         if BLANK.iter().any(|(first, last)| (*first..=*last).contains(&c)) || self.respells(c) {
             return false;
         }
-        let category = get_general_category(c);
-        if category == Category::NonspacingMark {
-            return self.letter.is_some() && self.marks < MAX_MARKS;
-        }
-        SEEN.contains(&category)
+        if is_mark(c) { self.letter && self.marks < MAX_MARKS } else { SEEN.contains(&get_general_category(c)) }
     }
 
-    /// Whether NFC would write `c`, or `c` and its carrier, in another way that looks the same.
+    /// Whether NFC would write `c`, or what it stands on and `c`, in another way that looks the same.
     fn respells(&self, c: char) -> bool {
-        let composes = |before: Option<char>| before.is_some_and(|before| compose(before, c).is_some());
-        composes(self.letter) || composes(self.before) || is_nfc_quick(iter::once(c)) == IsNormalized::No
+        let spelling = self.cluster.chars().chain(iter::once(c));
+        !spelling.clone().nfc().eq(spelling)
     }
 
     fn take(&mut self, c: char, seen: bool) {
-        let category = get_general_category(c);
-        if category == Category::NonspacingMark && seen {
+        if !seen {
+            *self = Self::default();
+        } else if is_mark(c) {
             self.marks += 1;
-        } else if category == Category::SpacingMark && seen {
-            // A vowel sign of its own width: the letter before it carries on.
+            self.cluster.push(c);
         } else {
-            *self = Self { letter: (seen && c.is_alphabetic()).then_some(c), marks: 0, before: None };
+            self.cluster.clear();
+            self.cluster.push(c);
+            (self.letter, self.marks) = (c.is_alphabetic(), 0);
         }
-        self.before = seen.then_some(c);
     }
+}
+
+fn is_mark(c: char) -> bool {
+    matches!(get_general_category(c), Category::NonspacingMark | Category::SpacingMark)
 }

@@ -144,6 +144,11 @@ proptest! {
         prop_assert_eq!(text == composed, shown == other);
     }
 
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     /// Of a list of requests each has its share, and says so if it is not all.
     #[test]
     fn c3_listed_arguments_are_bounded(value in value(), times in 1_usize..60) {

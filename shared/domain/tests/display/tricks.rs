@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{asking, request, seen, whole};
 
 /// Name of the trick, what is sent, how it is shown on one line.
-const TRICKS: [(&str, &str, &str); 58] = [
+const TRICKS: [(&str, &str, &str); 59] = [
     ("bell", "a\u{7}b", r"a\u{7}b"),
     ("nul", "a\0b", r"a\u{0}b"),
     ("backspaces over what stands before", "rm -rf /\u{8}\u{8}\u{8}ls", r"rm -rf /\u{8}\u{8}\u{8}ls"),
@@ -60,6 +60,7 @@ const TRICKS: [(&str, &str, &str); 58] = [
     ("mark on a sign: unequal", "a =\u{338} b", r"a =\u{338} b"),
     ("enclosing mark: forbidden", "a\u{20e0}", r"a\u{20e0}"),
     ("another spelling: e and an accent", "cafe\u{301}", r"cafe\u{301}"),
+    ("another order of accents", "\u{c0}\u{323}", "\u{c0}\\u{323}"),
     ("another character: kelvin", "10 \u{212a}", r"10 \u{212a}"),
     ("jamo for a syllable", "\u{1112}\u{1161}", "\u{1112}\\u{1161}"),
     ("the text of an escape", r"a\u{202e}b", r"a\u{5c}u{202e}b"),
