@@ -62,7 +62,10 @@ async fn requests(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
     };
     let page = page.map_err(reading)?;
     let now = engine.ports().clock.now();
-    Ok(view::list(page.items.iter().map(|request| view::request(request, &call.by, now, Extent::Listed)).collect(), page.next))
+    Ok(view::list(
+        page.items.iter().map(|request| view::request(request, &call.by, now, Extent::Listed)).collect(),
+        page.next,
+    ))
 }
 
 async fn journal(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
