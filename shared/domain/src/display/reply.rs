@@ -32,6 +32,7 @@ pub fn fact<'a>(fact: &'a Fact, agent: &Definition) -> Cow<'a, Fact> {
         | Fact::RequestExpired { .. }
         | Fact::MessageAdded { .. }
         | Fact::ModeChanged { .. }
+        | Fact::CallsReplanned { .. }
         | Fact::Paused { .. }
         | Fact::Resumed { .. }
         | Fact::CancelRequested { .. }
