@@ -54,6 +54,13 @@ fn cover(value: &mut Value, path: &str) {
     }
 }
 
+/// Whether a value in the argument `path` (keys joined by dots) may be masked by one of these paths, told by the
+/// first of its names alone.
+pub(crate) fn may_cover(paths: &[String], path: &str) -> bool {
+    let first = |path: &'_ str| path.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    paths.iter().any(|secret| first(secret) == EACH || first(secret) == first(path))
+}
+
 /// The paths that go for a call of the tool `name`: its own, or all of the agent's if it has no such
 /// tool, because a name with a slip in it comes with the same arguments.
 pub(crate) fn paths(agent: &Definition, name: &str) -> Vec<String> {

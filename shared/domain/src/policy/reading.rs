@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Target, ToolDef};
+use crate::{
+    agent::{Target, ToolDef},
+    display::secret,
+};
 
 /// How an argument is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,6 +38,8 @@ pub(super) struct Leaf<'a> {
     pub(super) path: String,
     pub(super) value: Cow<'a, Value>,
     pub(super) reading: Reading,
+    /// Whether it may be secret, so that no reason quotes it.
+    pub(super) secret: bool,
 }
 
 /// The arguments are too deep or too many.
@@ -83,7 +88,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn leaf(&mut self, path: String, value: Cow<'a, Value>, reading: Reading) {
-        self.leaves.push(Leaf { path, value, reading });
+        let secret = secret::may_cover(&self.tool.secret, &path);
+        self.leaves.push(Leaf { path, value, reading, secret });
     }
 
     /// What is declared, else what is declared of what it stands in, else what its name says.

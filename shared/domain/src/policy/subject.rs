@@ -10,6 +10,7 @@ use super::{
     shell::{self, Command, Script},
     url,
 };
+use crate::display::MASK;
 
 /// An argument, and what it names.
 #[derive(Debug)]
@@ -199,6 +200,16 @@ impl<'a> Subject<'a> {
     /// What was found, in words that a person can read.
     pub(super) fn tell(&self, found: Match, wanted: impl FnOnce() -> String) -> Match {
         let path = &self.leaf.path;
+        if self.leaf.secret {
+            // A key can be a part of the secret as well.
+            let first = path.split('.').next().unwrap_or_default();
+            let told = format!("argument {first} {MASK} is, or cannot be told from, {}", wanted());
+            return match found {
+                Match::Yes(_) => Match::Yes(told),
+                Match::Unclear(_) => Match::Unclear(told),
+                Match::No => Match::No,
+            };
+        }
         match found {
             Match::Yes(what) => Match::Yes(format!("argument {path} ({what}) is {}", wanted())),
             Match::Unclear(why) => Match::Unclear(format!("argument {path} cannot be told from {}: {why}", wanted())),

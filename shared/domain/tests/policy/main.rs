@@ -27,6 +27,7 @@ fn tool(name: &str, kind: ToolKind, permission: Option<Permission>) -> ToolDef {
         timeout_ms: 1,
         input_schema: json!({"type": "object"}),
         arguments: std::collections::BTreeMap::new(),
+        secret: vec![],
         target: Target::Http { url: "http://x".into() },
         approvers: None,
     }
@@ -70,4 +71,23 @@ fn standing(tool: &str, what: Covered) -> StandingRule {
 /// A standing rule for exactly this call.
 fn exactly(tool: &str, arguments: &Value) -> StandingRule {
     standing(tool, Covered::Exact(rule_digest(tool, arguments).unwrap()))
+}
+
+/// C3: a person reads why a call is refused or asked about; a secret is not quoted in it.
+#[test]
+fn c3_reasons_do_not_quote_secrets() {
+    let mut login = tool("login", ToolKind::Execute, None);
+    for (arguments, secret) in [
+        (json!({ "password": "~/.ssh/hunter2" }), "password"),
+        (json!({ "headers": { "~/.ssh/hunter2": "x", "auth": "cat ~/.ssh/hunter2" } }), "headers"),
+        (json!({ "users": [{ "token": ".env.hunter2" }] }), "users.*.token"),
+    ] {
+        let quoting = ask(&login, &arguments, Mode::Yolo, &policy(&[], &[]), &[]);
+        assert!(quoting.reason.contains("hunter2"), "the floor would quote it: {}", quoting.reason);
+        login.secret = vec![secret.to_owned()];
+        let ruling = ask(&login, &arguments, Mode::Yolo, &policy(&[], &[]), &[]);
+        assert_eq!(ruling.verdict, quoting.verdict);
+        assert!(!ruling.reason.contains("hunter2"), "{}", ruling.reason);
+        login.secret.clear();
+    }
 }
