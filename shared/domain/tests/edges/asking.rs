@@ -1,7 +1,6 @@
 //! What a person is shown.
 
-use dormouse_domain::request::{RequestStatus, closed, summary};
-use serde_json::json;
+use dormouse_domain::request::{RequestStatus, closed};
 
 use super::*;
 
@@ -30,14 +29,6 @@ fn c3_requests_say_why_they_ask() {
         "a retry can make it happen twice",
     ];
     assert_eq!(reasons(&mut lost), expected);
-}
-
-/// A summary has 300 bytes; only what is longer is cut, and says so.
-#[test]
-fn c3_summaries_are_cut_where_they_are_too_long() {
-    let of_bytes = |bytes: usize| summary("t", &json!({"a": "x".repeat(bytes - "t(a: \"\")".len())}));
-    assert_eq!(of_bytes(300), format!("t(a: \"{}\")", "x".repeat(292)));
-    assert_eq!(of_bytes(301), format!("t(a: \"{}\"…", "x".repeat(293)));
 }
 
 /// I5: what an entry closes undecided, and how, so that the rows are closed with it.

@@ -24,7 +24,7 @@ use dormouse_domain::{
     entry::{CallResult, Dispatched, FinalStatus},
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
-    plan::{self, Circumstances, Plan},
+    plan::{self, Circumstances, Plan, Rules},
     request::{self, Request},
     run::{AskWhy, CallState, Ending},
 };
@@ -64,6 +64,9 @@ const AGENT: &str = r#"
 struct Anything;
 
 impl Circumstances for Anything {
+    fn rules(&self) -> Rules<'_> {
+        Rules::none()
+    }
     fn validate(&self, _: &ToolDef, _: &Value) -> Result<(), String> {
         Ok(())
     }

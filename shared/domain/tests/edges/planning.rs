@@ -114,7 +114,7 @@ fn what_a_change_of_mode_plans_anew() {
     story.reply(vec![call("look", "{}"), call("do", "{}"), call("put", "{}"), question]);
     let keys = story.keys();
     let planned = |run: &Run, mode| {
-        let plans = plan::replan(run, mode).into_iter();
+        let plans = plan::replan(run, mode, Rules::none()).into_iter();
         plans.map(|change| (change.call, format!("{:?}", change.plan))).collect::<Vec<_>>()
     };
     let kinds = |mode| {
@@ -129,7 +129,7 @@ fn what_a_change_of_mode_plans_anew() {
     let mut asked = Story::new();
     asked.reply(vec![call("do", "{}")]);
     let request = asked.request();
-    assert_eq!(plan::replan(&asked.run, Mode::Yolo), [], "it waits");
+    assert_eq!(plan::replan(&asked.run, Mode::Yolo, Rules::none()), [], "it waits");
     asked.decide(&request, Decision::Approve);
-    assert_eq!(plan::replan(&asked.run, Mode::Plan), [], "a person said yes");
+    assert_eq!(plan::replan(&asked.run, Mode::Plan, Rules::none()), [], "a person said yes");
 }

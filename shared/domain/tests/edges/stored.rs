@@ -9,6 +9,7 @@ use super::*;
 #[test]
 fn an_entry_is_shown_flat() {
     let driver = Some(DriverId("d1".into()));
+    let agent = agent_file::parse(AGENT, "a", 60_000).unwrap();
     let entry = |fact, driver| Entry { index: 4, entry_id: EntryId("e".into()), at: Millis(7), driver, fact };
     for (fact, driver, expected) in [
         (
@@ -28,7 +29,7 @@ fn an_entry_is_shown_flat() {
             json!({"index": 4, "kind": "Paused", "at": 7, "by": {"tenant": "t", "subject": "s"}}),
         ),
     ] {
-        assert_eq!(entry(fact, driver).view(), expected);
+        assert_eq!(entry(fact, driver).view(&agent), expected);
     }
 }
 

@@ -94,7 +94,8 @@ async fn a16_the_agent_and_the_journal_are_the_owners() {
     let run = start(&world).await;
     assert_eq!(*world.engine.definition(&ann(), &run).await.unwrap(), agent("ops", AGENT));
     assert_eq!(world.engine.entries(&ann(), &run, 0, 9).await.unwrap(), world.memory.journal(&run));
-    for stranger in [World::user("bob"), dormouse_domain::Principal { tenant: "other".into(), ..ann() }] {
+    let elsewhere = dormouse_domain::Principal { tenant: "other".into(), ..ann().principal };
+    for stranger in [World::user("bob"), elsewhere.into()] {
         assert!(matches!(world.engine.definition(&stranger, &run).await, Err(Problem::NotFound("run"))));
         assert!(matches!(world.engine.entries(&stranger, &run, 0, 9).await, Err(Problem::NotFound("run"))));
     }

@@ -13,7 +13,7 @@ mod steps;
 mod sweeping;
 mod tasks;
 
-use dormouse_domain::{Digest, Principal, RunId};
+use dormouse_domain::{Caller, Digest, RunId};
 use dormouse_engine::IdempotencyKey;
 use dormouse_testkit::{World, agent};
 
@@ -45,7 +45,7 @@ async fn start(world: &World) -> RunId {
     world.start(agent("ops", AGENT)).await
 }
 
-fn ann() -> Principal {
+fn ann() -> Caller {
     World::user("ann")
 }
 
