@@ -10,7 +10,7 @@ use dormouse_domain::{
     CallKey, Entry, Fact, RequestId, RunId,
     decide::{Answer, Decision},
     message::{Content, ModelRef, ReplyBlock},
-    request::{DecisionKind, RequestStatus, Settled},
+    request::{DecisionKind, Request, RequestStatus, Settled},
     transcript::{Message, Prompt},
 };
 use dormouse_engine::ports::ToolCall;
@@ -156,9 +156,9 @@ impl Ledger {
                 let Some(settled) = &row.decision else { continue };
                 let in_time = settled.at <= row.windows.decide_by;
                 self.sim.ensure(in_time, || format!("E1: {} was decided after its time: {row:?}", row.id));
-                let meant = answers
-                    .iter()
-                    .any(|(id, answer, told)| *id == row.id && told.may_stand() && means(answer, &settled.decision));
+                let meant = answers.iter().any(|(id, answer, told)| {
+                    *id == row.id && told.may_stand() && means(answer, &row, &settled.decision)
+                });
                 self.sim.ensure(meant, || format!("E3: nobody can have decided {}: {settled:?}", row.id));
             }
         }
@@ -224,9 +224,13 @@ fn blocks(prompt: &Prompt<'_>) -> Vec<String> {
 }
 
 /// Whether `decision` is what this answer asks for.
-fn means(answer: &Answer, decision: &Decision) -> bool {
+fn means(answer: &Answer, row: &Request, decision: &Decision) -> bool {
     match decision {
-        Decision::Approve => answer.decision == DecisionKind::Approve,
+        // Arguments that change nothing are an approval.
+        Decision::Approve => match &answer.arguments {
+            None => answer.decision == DecisionKind::Approve,
+            Some(arguments) => answer.decision == DecisionKind::Edit && *arguments == row.arguments,
+        },
         Decision::Edit { arguments } => answer.arguments.as_ref() == Some(arguments),
         Decision::Deny { reason } => answer.decision == DecisionKind::Deny && answer.reason == *reason,
         Decision::Answer { answer: given, .. } => answer.answer.as_ref() == Some(given),

@@ -1,6 +1,6 @@
 //! The HTTP interface and the triggers, over an engine in memory: proxy events in, responses out.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers fail as the tests they serve do")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers fail as the tests they serve do")]
 
 mod app;
 mod batch;

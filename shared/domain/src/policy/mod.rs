@@ -170,9 +170,8 @@ fn protected(call: &Call<'_>, policies: &[&Policy]) -> Option<String> {
 
 /// The first rule that matches, or cannot be told not to.
 fn first<'a>(call: &Call<'_>, rules: impl Iterator<Item = &'a Rule>) -> Option<(&'a Rule, String)> {
-    let matched = rules.map(|rule| (rule, rule.matches(call))).find_map(|(rule, found)| match found {
+    rules.map(|rule| (rule, rule.matches(call))).find_map(|(rule, found)| match found {
         Match::Yes(why) | Match::Unclear(why) => Some((rule, why)),
         Match::No => None,
-    });
-    matched
+    })
 }

@@ -193,7 +193,7 @@ impl<'a> Subject<'a> {
         let found = Match::any(&script.commands, is);
         match found.or(|| script.unclear.clone().map_or(Match::No, Match::Unclear)) {
             Match::Unclear(_) if !self.strict => Match::No,
-            found => found,
+            found @ (Match::No | Match::Unclear(_) | Match::Yes(_)) => found,
         }
     }
 

@@ -19,7 +19,7 @@ fn c3_requests_say_why_they_ask() {
     let asked = question.request();
     assert_eq!(
         (asked.summary.as_str(), asked.reasons.as_slice()),
-        ("really?\u{fffd}yes?", &["the agent asks".to_owned()][..])
+        ("really?\\u{a}yes?", &["the agent asks".to_owned()][..])
     );
     assert_eq!(asked.question.unwrap().question, "really?\nyes?");
     let mut lost = Story::new();

@@ -56,7 +56,7 @@ pub(super) struct Command {
 impl Command {
     /// The program's name without its folder; none if that is only known when it runs.
     pub(super) fn name(&self) -> Option<String> {
-        self.words.first().and_then(|word| words::base_name(word))
+        self.words.first().and_then(words::base_name)
     }
 }
 
