@@ -59,9 +59,9 @@ impl Past {
         if request["ScanIndexForward"] == false {
             found.reverse();
         }
-        if let Some(start) = request.get("ExclusiveStartKey") {
-            let place = (order(start, range)?, text(start, "SK")?);
-            found.retain(|(at, _)| if request["ScanIndexForward"] == false { *at < place } else { *at > place });
+        if let Some(after) = order(values, ":after") {
+            let backward = request["ScanIndexForward"] == false;
+            found.retain(|((at, _), _)| if backward { *at < after } else { *at > after });
         }
         let limit = request["Limit"].as_u64().map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let more = found.len() > limit;
