@@ -200,3 +200,16 @@ impl fmt::Display for ModelRef {
         write!(f, "{}:{}", self.provider, self.name)
     }
 }
+
+/// Text of a reply: its text blocks joined by blank lines.
+#[must_use]
+pub fn reply_text(content: &[ReplyBlock]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        ReplyBlock::Text { text, .. } if !text.trim().is_empty() => Some(text.as_str()),
+        ReplyBlock::Text { .. }
+        | ReplyBlock::ToolCall { .. }
+        | ReplyBlock::Reasoning { .. }
+        | ReplyBlock::Opaque { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}

@@ -12,7 +12,7 @@ use crate::{
     agent::{Definition, Mode},
     entry::{CallResult, FinalStatus, Outcome},
     ids::{CallKey, Digest, DriverId, Millis, Principal, RequestKey, RunId},
-    message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
+    message::{Content, ModelRef, ReplyBlock, StopReason, Usage, reply_text},
     plan,
     request::{RequestKind, RequestStatus},
     windows::Windows,
@@ -435,19 +435,6 @@ impl Run {
     pub fn output(&self) -> String {
         self.turns.last().map(|turn| reply_text(&turn.content)).unwrap_or_default()
     }
-}
-
-/// Text of a reply: its text blocks joined by blank lines.
-#[must_use]
-pub fn reply_text(content: &[ReplyBlock]) -> String {
-    let texts = content.iter().filter_map(|block| match block {
-        ReplyBlock::Text { text, .. } if !text.trim().is_empty() => Some(text.as_str()),
-        ReplyBlock::Text { .. }
-        | ReplyBlock::ToolCall { .. }
-        | ReplyBlock::Reasoning { .. }
-        | ReplyBlock::Opaque { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n\n")
 }
 
 impl Call {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
-    Caller, Definition, Entry, Fact, Inbox, RequestId, RunId, item::RunItem, request::Request, run::reply_text,
+    Caller, Definition, Entry, Fact, Inbox, RequestId, RunId, item::RunItem, message::reply_text, request::Request,
 };
 
 use crate::{Engine, error::Problem, journal::LoadError, ports::Page};
