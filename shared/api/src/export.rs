@@ -34,7 +34,7 @@ pub(crate) async fn page(engine: &Engine, call: &Call<'_>) -> Result<Reply, Prob
     }
     let (mut next, mut quoted_bytes) = (from, quoted_bytes(&text));
     loop {
-        let read: Vec<Entry> = engine.entries(&call.by, &run, next, ENTRIES_AT_ONCE).await?;
+        let read: Vec<Entry> = engine.more_entries(&run, next, ENTRIES_AT_ONCE).await?;
         let last = read.len() < ENTRIES_AT_ONCE as usize;
         for entry in read {
             let mut line = String::new();

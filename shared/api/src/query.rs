@@ -101,22 +101,17 @@ pub(crate) async fn entries(
 ) -> Result<Entries, Problem> {
     let mut page = Entries { items: Vec::new(), end: from, more: false };
     let mut bytes = 0;
-    let mut agent = None;
+    // What it declares secret is in no view of the journal.
+    let agent = engine.definition(&call.by, run).await?;
     loop {
-        let read: Vec<Entry> = engine.entries(&call.by, run, page.end, ENTRIES_AT_ONCE).await?;
+        let read: Vec<Entry> = engine.more_entries(run, page.end, ENTRIES_AT_ONCE).await?;
         let last = read.len() < ENTRIES_AT_ONCE as usize;
-        // What it declares secret is in no view of the journal.
-        let agent = match &mut agent {
-            Some(agent) => agent,
-            None if read.is_empty() => return Ok(page),
-            None => agent.insert(engine.definition(&call.by, run).await?),
-        };
         for entry in read {
             if page.items.len() >= limit as usize || bytes > PAGE_BYTES {
                 page.more = true;
                 return Ok(page);
             }
-            let item = view::entry(run, agent, &entry);
+            let item = view::entry(run, &agent, &entry);
             bytes += item.to_string().len();
             page.items.push(item);
             page.end = entry.index + 1;

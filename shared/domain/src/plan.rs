@@ -294,10 +294,17 @@ fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outs
     same::recognise(run, tool, &value, seen, &taken.collect::<Vec<_>>()).unwrap_or(plan)
 }
 
+/// The rules that refuse: those frozen with the run, and today's. Mostly these are the same, and one look is
+/// enough.
+fn policies<'a>(run: &'a Run, rules: Rules<'a>) -> Vec<&'a Policy> {
+    let frozen = &run.definition.policy;
+    if frozen == rules.policy { vec![frozen] } else { vec![frozen, rules.policy] }
+}
+
 /// The plan of a valid call: `allowed` if policy allows it. A question asks in any case, so policy
 /// can only refuse it.
 fn judge(run: &Run, tool: &ToolDef, arguments: &Value, mode: Mode, rules: Rules<'_>, allowed: Plan) -> Plan {
-    let policies = [&run.definition.policy, rules.policy];
+    let policies = policies(run, rules);
     let ruling = policy::authorize(&Asked { tool, arguments, mode, policies: &policies, standing: rules.standing });
     match (ruling.verdict, allowed) {
         (Verdict::Deny, _) => Plan::Deny { because: ruling.reason },
@@ -330,7 +337,7 @@ pub fn replan(run: &Run, mode: Mode, rules: Rules<'_>) -> Vec<Replanned> {
 
 /// Of the calls that are about to be made, those that may not run any more, and what becomes of them: a rule
 /// was added, or one that allowed them was revoked, while they waited (case 12). What a person approved is
-/// held to what forbids it, not asked about again.
+/// held to what forbids it alone: neither a mode nor the floor has a say in it any more.
 #[must_use]
 pub fn recheck(run: &Run, calls: &[CallKey], rules: Rules<'_>) -> Vec<Replanned> {
     let calls = calls.iter().filter_map(|key| run.call(*key)).filter(|call| call.state == CallState::Ready);
@@ -338,20 +345,13 @@ pub fn recheck(run: &Run, calls: &[CallKey], rules: Rules<'_>) -> Vec<Replanned>
         .filter_map(|call| {
             let tool = run.definition.tool(&call.tool)?;
             let plan = match call.arguments(run) {
-                Ok(arguments) => judge(run, tool, &arguments, run.mode, rules, Plan::Allow),
-                Err(because) => Plan::Deny { because },
+                Ok(arguments) if call.approved => {
+                    policy::forbidden(tool, &arguments, &policies(run, rules)).map(|because| Plan::Deny { because })
+                }
+                Ok(arguments) => Some(judge(run, tool, &arguments, run.mode, rules, Plan::Allow)),
+                Err(because) => Some(Plan::Deny { because }),
             };
-            let holds = match &plan {
-                Plan::Ask { .. } => call.approved,
-                Plan::Deny { .. } => false,
-                Plan::Start
-                | Plan::Allow
-                | Plan::Question
-                | Plan::Invalid { .. }
-                | Plan::Joins { .. }
-                | Plan::Known { .. } => true,
-            };
-            (!holds).then_some(Replanned { call: call.key, plan })
+            plan.filter(|plan| *plan != Plan::Allow).map(|plan| Replanned { call: call.key, plan })
         })
         .collect()
 }

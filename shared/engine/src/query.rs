@@ -130,10 +130,9 @@ impl Engine {
     /// # Errors
     /// [`Problem::NotFound`] if the run is not theirs.
     pub async fn definition(&self, by: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Problem> {
-        let item = self.ports.store.item(run_id).await?;
-        let item = item.filter(|item| item.owner == by.principal).ok_or(Problem::NotFound("run"))?;
-        let definition = self.ports.store.definition(&item.definition).await?;
-        definition.ok_or_else(|| LoadError::NoDefinition(item.definition.to_string()).into())
+        let digest = self.owned_item(by, run_id).await?.definition;
+        let definition = self.ports.store.definition(&digest).await?;
+        definition.ok_or_else(|| LoadError::NoDefinition(digest.to_string()).into())
     }
 
     /// At most `limit` entries of the journal from index `from`.
@@ -141,8 +140,21 @@ impl Engine {
     /// # Errors
     /// [`Problem::NotFound`] if the run is not theirs.
     pub async fn entries(&self, by: &Caller, run_id: &RunId, from: u32, limit: u32) -> Result<Vec<Entry>, Problem> {
-        let item = self.ports.store.item(run_id).await?;
-        item.filter(|item| item.owner == by.principal).ok_or(Problem::NotFound("run"))?;
+        self.owned_item(by, run_id).await?;
+        self.more_entries(run_id, from, limit).await
+    }
+
+    /// The same, of a run that was found to be the caller's by [`definition`](Self::definition) before: whose
+    /// it is never changes.
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub async fn more_entries(&self, run_id: &RunId, from: u32, limit: u32) -> Result<Vec<Entry>, Problem> {
         Ok(self.ports.store.page(run_id, from, limit).await?)
+    }
+
+    async fn owned_item(&self, by: &Caller, run_id: &RunId) -> Result<RunItem, Problem> {
+        let item = self.ports.store.item(run_id).await?;
+        item.filter(|item| item.owner == by.principal).ok_or(Problem::NotFound("run"))
     }
 }

@@ -265,3 +265,22 @@ async fn a7_a_wider_mode_does_not_pass_the_rules_of_today() {
     assert!(world.pending(&run).await[0].reasons[0].contains("gone is gone"));
     assert_eq!(Policy::default(), agent("ops", AGENT).policy);
 }
+
+/// I7: what a person approved runs, also after somebody narrowed the mode: a mode decides nothing that a person
+/// has decided. Only a deny rule is above their word.
+#[tokio::test]
+async fn a7_a_narrower_mode_does_not_take_an_approval_back() {
+    let world = World::default();
+    let run = world.start(agent("ops", AGENT)).await;
+    world.models.reply(vec![call("a", "deploy", r#"{"env":"dev"}"#)]);
+    step(&world, &run).await;
+    let request = world.pending(&run).await.remove(0);
+    let ann = World::user("ann");
+    world.engine.set_mode(&ann, &run, Mode::Plan, None).await.unwrap();
+    world.engine.respond(&ann, &request.id, &approve(&request), None).await.unwrap();
+    world.models.reply(vec![say("ok")]);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    assert_eq!(world.tools.count("deploy"), 1);
+    assert_eq!(replanned(&world, &run), []);
+    audited(&world, &run);
+}

@@ -29,7 +29,9 @@ const MAX_AGENT_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentSet {
     agents: BTreeMap<String, Arc<Definition>>,
-    /// The rules of the deployment, which are those of each agent too.
+    /// The rules of each agent, with those of the deployment: asked for with every reply.
+    policies: BTreeMap<String, Arc<Policy>>,
+    /// The rules of the deployment.
     policy: Arc<Policy>,
 }
 
@@ -43,10 +45,7 @@ impl Agents for AgentSet {
     }
 
     fn policy(&self, agent: &str) -> Arc<Policy> {
-        match self.agents.get(agent) {
-            Some(agent) => Arc::new(agent.policy.clone()),
-            None => Arc::clone(&self.policy),
-        }
+        Arc::clone(self.policies.get(agent).unwrap_or(&self.policy))
     }
 }
 
@@ -109,8 +108,9 @@ pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFau
         }
     }
     if faulty.is_empty() {
-        let agents = agents.into_iter().map(|(name, (_, definition))| (name, definition)).collect();
-        return Ok(AgentSet { agents, policy: Arc::new(policy) });
+        let agents: BTreeMap<_, _> = agents.into_iter().map(|(name, (_, definition))| (name, definition)).collect();
+        let policies = agents.iter().map(|(name, agent)| (name.clone(), Arc::new(agent.policy.clone()))).collect();
+        return Ok(AgentSet { agents, policies, policy: Arc::new(policy) });
     }
     Err(faulty)
 }

@@ -169,6 +169,10 @@ fn matcher(value: &Toml) -> Result<Matcher, String> {
             "path" => pattern(value).map(Matcher::Path),
             "host" => pattern(value).map(Matcher::Host),
             "command" => pattern(value).map(Matcher::Command),
+            // Arguments are looked at value by value: a rule about a whole table or list would never match.
+            "equals" if value.is_table() || value.is_array() => {
+                Err("equals takes a string, a number or a boolean; name what is within by its path".to_owned())
+            }
             "equals" => json(value).map(Matcher::Equals),
             _ => Err(KINDS.to_owned()),
         },

@@ -76,7 +76,7 @@ fn all_faults_at_once_with_their_place() {
         [[policy.floor]]
         tool = "*"
         because = "no"
-        args = { x = { path = "a", host = "b" }, y = 5, z = { command = "" } }
+        args = { x = { path = "a", host = "b" }, y = 5, z = { command = "" }, u = { equals = [1] }, v = { equals = { a = 1 } } }
         matches = ["x"]
         [[tools]]
         name = "a b"
@@ -99,6 +99,8 @@ fn all_faults_at_once_with_their_place() {
         "policy.floor[0].args.x",
         "policy.floor[0].args.y",
         "policy.floor[0].args.z",
+        "policy.floor[0].args.u",
+        "policy.floor[0].args.v",
         "policy.floor[0].matches[0]",
         "models[0]",
         "mode",

@@ -148,7 +148,7 @@ impl Carrier {
         if c.is_ascii() {
             return !c.is_ascii_control();
         }
-        if BLANK.iter().any(|(first, last)| (*first..=*last).contains(&c)) || self.respells(c) {
+        if is_blank(c) || self.respells(c) {
             return false;
         }
         if is_mark(c) { self.letter && self.marks < MAX_MARKS } else { SEEN.contains(&get_general_category(c)) }
@@ -172,6 +172,26 @@ impl Carrier {
             (self.letter, self.marks) = (c.is_alphabetic(), 0);
         }
     }
+}
+
+/// Whether it shows nothing though its category is one of characters that are seen, or of marks.
+fn is_blank(c: char) -> bool {
+    BLANK.iter().any(|(first, last)| (*first..=*last).contains(&c))
+}
+
+/// Whether it shows nothing and is no space: a control, what turns the direction of the text, what has no width,
+/// what is not assigned.
+pub(crate) fn is_invisible(c: char) -> bool {
+    let category = get_general_category(c);
+    let nothing = matches!(
+        category,
+        Category::Control
+            | Category::Format
+            | Category::LineSeparator
+            | Category::ParagraphSeparator
+            | Category::Unassigned
+    );
+    (nothing && !matches!(c, '\t' | '\n' | '\r')) || is_blank(c)
 }
 
 fn is_mark(c: char) -> bool {

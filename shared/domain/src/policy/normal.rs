@@ -4,37 +4,10 @@
 use unicode_normalization::UnicodeNormalization;
 
 use super::glob::{Atom, Glob};
+use crate::display::text::is_invisible;
 
 /// How often percent-encoding is taken off. What is still encoded then is taken for anything.
 const DECODINGS: usize = 5;
-
-/// Characters that show nothing: controls, zero-width ones, those that turn the direction of the text.
-fn is_invisible(c: char) -> bool {
-    let ranges = [
-        ('\u{0}', '\u{8}'),
-        ('\u{b}', '\u{c}'),
-        ('\u{e}', '\u{1f}'),
-        ('\u{7f}', '\u{9f}'),
-        ('\u{ad}', '\u{ad}'),
-        ('\u{34f}', '\u{34f}'),
-        ('\u{61c}', '\u{61c}'),
-        ('\u{115f}', '\u{1160}'),
-        ('\u{17b4}', '\u{17b5}'),
-        ('\u{180b}', '\u{180f}'),
-        ('\u{200b}', '\u{200f}'),
-        ('\u{2028}', '\u{202e}'),
-        ('\u{2060}', '\u{206f}'),
-        ('\u{3164}', '\u{3164}'),
-        ('\u{fe00}', '\u{fe0f}'),
-        ('\u{feff}', '\u{feff}'),
-        ('\u{ffa0}', '\u{ffa0}'),
-        ('\u{fff0}', '\u{fffb}'),
-        ('\u{1bca0}', '\u{1bca3}'),
-        ('\u{1d173}', '\u{1d17a}'),
-        ('\u{e0000}', '\u{e0fff}'),
-    ];
-    ranges.iter().any(|(first, last)| (*first..=*last).contains(&c))
-}
 
 fn look_alike(c: char, into: &mut String) {
     match c {
@@ -145,6 +118,9 @@ mod tests {
         for (text, expected) in [
             (".ENV", ".env"),
             (".\u{200b}env", ".env"),
+            // A blank that counts as a symbol, and one that is a part of no script.
+            (".\u{2800}env", ".env"),
+            (".e\u{e0061}nv\u{2065}", ".env"),
             ("\u{ff0e}\u{ff45}nv", ".env"),
             // Cyrillic е and Greek ν.
             (".\u{435}n\u{3bd}", ".env"),

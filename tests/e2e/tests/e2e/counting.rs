@@ -123,7 +123,7 @@ async fn a15_reading_costs_in_proportion_to_what_is_read() {
     network.dynamo.take();
     for (path, cost) in [
         (format!("/v1/runs/{run}"), &["Query", "Query"][..]), // run and requests; the last reply
-        (format!("/v1/runs/{run}/journal"), &["GetItem", "Query", "GetItem"]), // the agent says what is secret
+        (format!("/v1/runs/{run}/journal"), &["GetItem", "Query"]),
         (request, &["GetItem"]),
         ("/v1/requests".to_owned(), &["Query(listing)", "BatchGetItem"]),
         ("/v1/runs".to_owned(), &["Query(listing)", "BatchGetItem"]),
