@@ -18,6 +18,8 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
+
 use crate::{
     agent::{Definition, Mode, Replay},
     entry::{Entry, Fact, FinalStatus},
@@ -79,6 +81,8 @@ pub struct Audit {
     paused: bool,
     cancelled: bool,
     ended: Option<FinalStatus>,
+    /// What the tools keep, by name.
+    kept: BTreeMap<String, Value>,
     /// How many entries the last reply's prompt contained, and the least that the next one's must.
     seen: u32,
     calls: BTreeMap<CallKey, CallBook>,
@@ -125,6 +129,7 @@ impl Audit {
             paused: false,
             cancelled: false,
             ended: None,
+            kept: BTreeMap::new(),
             seen: 0,
             calls: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -259,12 +264,12 @@ impl Audit {
                 let index = self.index;
                 calls.iter().try_for_each(|change| self.call(change.call)?.withhold(&change.plan, index))
             }
-            Fact::CallFinished { call, attempt, result } => {
+            Fact::CallFinished { call, attempt, result, kv } => {
                 let index = self.index;
                 if let Some(request) = self.call(*call)?.finish(index, *attempt, result, by)? {
                     self.take_request(request)?;
                 }
-                Ok(())
+                self.kept(result, kv)
             }
             Fact::Suspended { requests, .. } => {
                 self.holder = None;

@@ -14,6 +14,7 @@ use crate::{
     decide::Decision,
     display::reply,
     ids::{CallKey, Digest, DriverId, EntryId, Millis, Principal, RequestKey},
+    kv::KvPatch,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage, is_false},
     plan::Plan,
     request::{DecisionKind, RequestKind},
@@ -244,6 +245,9 @@ pub enum Fact {
         attempt: u32,
         /// How.
         result: CallResult,
+        /// What its tool keeps for the run from now on. Only with an answer.
+        #[serde(default, skip_serializing_if = "KvPatch::is_empty")]
+        kv: KvPatch,
     },
     /// The driver stopped because all that is left is to wait.
     Suspended {
@@ -388,6 +392,9 @@ mod tests {
     #[test]
     fn a_fact_survives_its_stored_form() {
         let by = Principal { tenant: "t".into(), subject: "s".into() };
+        let mut kv = KvPatch::new();
+        kv.set("cursor", &serde_json::json!({"page": 3})).unwrap();
+        kv.remove("old").unwrap();
         for fact in [
             Fact::DriverStarted { until: Millis(5) },
             Fact::DriverStopped { stop: DriverStop::Crashed { message: "x}\"y".into() } },
@@ -396,6 +403,7 @@ mod tests {
                 call: CallKey::new(3, 1),
                 attempt: 1,
                 result: CallResult::Returned { content: vec![Content::text("é\n}")], is_error: false },
+                kv,
             },
             Fact::CancelRequested { by, reason: None },
             Fact::Reopened {},
@@ -422,8 +430,9 @@ mod tests {
         assert!(Fact::decode("DriverStarted", "{\"until\":1}},{").is_err());
         let text = r#"{"lc":2,"type":"constructor","id":["os","system"],"kwargs":{"command":"rm"}}"#;
         let result = CallResult::Returned { content: vec![Content::text(text)], is_error: false };
-        let fact = Fact::CallFinished { call: CallKey::new(3, 1), attempt: 1, result };
+        let fact = Fact::CallFinished { call: CallKey::new(3, 1), attempt: 1, result, kv: KvPatch::new() };
         let (kind, body) = fact.encode().unwrap();
+        assert!(!body.contains("kv"), "nothing is stored of an empty patch: {body}");
         assert_eq!(Fact::decode(kind, &body).unwrap(), fact);
     }
 }

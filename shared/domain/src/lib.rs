@@ -7,7 +7,7 @@
 //! argument, so the same journal gives the same answer on every machine, in the model checker and
 //! in production.
 //!
-//! Read in this order: [`ids`], [`message`], [`agent`], [`entry`], [`run`] (the fold),
+//! Read in this order: [`ids`], [`message`], [`agent`], [`kv`], [`entry`], [`run`] (the fold),
 //! [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`transcript`], [`item`].
 
 pub mod agent;
@@ -21,6 +21,7 @@ mod fold;
 pub mod ids;
 pub mod item;
 pub mod json;
+pub mod kv;
 pub mod message;
 pub mod next;
 pub mod plan;

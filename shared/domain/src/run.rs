@@ -12,6 +12,7 @@ use crate::{
     agent::{Definition, Mode},
     entry::{CallResult, FinalStatus, Outcome},
     ids::{CallKey, Digest, DriverId, Millis, Principal, RequestKey, RunId},
+    kv::State,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage, reply_text},
     plan,
     request::{RequestKind, RequestStatus},
@@ -59,6 +60,8 @@ pub struct Run {
     pub cancel: Option<Cancel>,
     /// How it ended, if it did.
     pub outcome: Option<Outcome>,
+    /// What its tools keep for it.
+    pub state: State,
     /// What its model calls used.
     pub usage: Usage,
     /// Time that drivers held it, in milliseconds, without the current one.

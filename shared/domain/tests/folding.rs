@@ -11,6 +11,7 @@ use dormouse_domain::{
     decide::Decision,
     entry::{CallResult, Dispatched, DriverStop, FinalStatus, Opened, Outcome},
     item::{Claim, RunItem, TAKEOVER_MARGIN_MS, claim, postponed, standing, wake_at},
+    kv::KvPatch,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage},
     next,
     plan::{self, Plan},
@@ -251,7 +252,10 @@ fn case_16_a_rejected_call_is_never_run() {
             let calls = vec![Dispatched { call, attempt }];
             assert!(story.refuses("e", Fact::CallDispatched { calls }), "{how}, attempt {attempt}");
             let result = CallResult::Returned { content: vec![], is_error: false };
-            assert!(story.refuses("e", Fact::CallFinished { call, attempt, result }), "{how}, attempt {attempt}");
+            assert!(
+                story.refuses("e", Fact::CallFinished { call, attempt, result, kv: KvPatch::new() }),
+                "{how}, attempt {attempt}"
+            );
         }
     }
 }
@@ -303,7 +307,10 @@ fn b10_b11_failures_of_a_model() {
     assert_eq!((story.run.trouble.model, story.run.trouble.attempts), (1, 0));
     // A follow-up after the end begins with the first model again.
     let result = CallResult::Returned { content: vec![], is_error: false };
-    story.put("d", Fact::CallFinished { call: CallKey::new(story.run.len - 1, 0), attempt: 1, result });
+    story.put(
+        "d",
+        Fact::CallFinished { call: CallKey::new(story.run.len - 1, 0), attempt: 1, result, kv: KvPatch::new() },
+    );
     story.reply("d", vec![]).put("d", ended(FinalStatus::Completed)).put("~", message());
     assert_eq!(story.run.trouble.model, 0);
 }

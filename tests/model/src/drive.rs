@@ -4,6 +4,7 @@
 use dormouse_domain::{
     CallKey, Fact, Millis, Next, Run, ToolDef,
     entry::{Dispatched, DriverStop, Opened},
+    kv::KvPatch,
     message::Usage,
     next,
     plan::{self, Circumstances, Plan, Rules},
@@ -346,7 +347,7 @@ impl Protocol {
             }
             state.left.unknowns -= 1;
         }
-        let fact = Fact::CallFinished { call, attempt, result };
+        let fact = Fact::CallFinished { call, attempt, result, kv: KvPatch::new() };
         if drive.holds() {
             return self.append(state, drive, fact, Then::Taken(place), heard);
         }

@@ -69,6 +69,7 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         paused,
         cancel,
         outcome,
+        state: _,
         usage: _,
         worked_ms: _,
         trouble,

@@ -8,6 +8,7 @@ use dormouse_domain::{
     decide::Decision,
     entry::CallResult,
     item::RunItem,
+    kv::KvPatch,
     message::{Content, Usage},
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled},
     run::{Repeats, Status},
@@ -36,7 +37,7 @@ pub(crate) fn with_text(index: u32, id: &str, text: &str) -> Entry {
 
 pub(crate) fn with_content(index: u32, id: &str, content: Content) -> Entry {
     let result = CallResult::Returned { content: vec![content], is_error: false };
-    let fact = Fact::CallFinished { call: CallKey::new(0, 0), attempt: 1, result };
+    let fact = Fact::CallFinished { call: CallKey::new(0, 0), attempt: 1, result, kv: KvPatch::new() };
     Entry { index, entry_id: EntryId(id.to_owned()), at: NOW, driver: None, fact }
 }
 

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Broken, broken};
+use super::{Audit, Broken, Checked, broken, ensure};
 use crate::{
     agent::Replay,
     entry::CallResult,
     ids::{Digest, DriverId, RequestKey},
+    kv::{self, KvPatch},
     plan::Plan,
     request::RequestKind,
 };
@@ -260,6 +261,21 @@ impl CallBook {
 
     fn is_question(&self) -> bool {
         self.plan == Plan::Question
+    }
+}
+
+impl Audit {
+    /// What a tool keeps for the run comes with its answer, and fits.
+    pub(super) fn kept(&mut self, result: &CallResult, patch: &KvPatch) -> Checked {
+        let answered = matches!(result, CallResult::Returned { .. });
+        ensure(answered || patch.is_empty(), "A13", "a call that did not answer changes the state")?;
+        for (name, value) in patch.iter() {
+            self.kept.insert(name.to_owned(), value.clone());
+        }
+        self.kept.retain(|_, value| !value.is_null());
+        let bytes: usize = self.kept.iter().map(|(name, value)| name.len() + value.to_string().len()).sum();
+        let fits = self.kept.len() <= kv::MAX_NAMES && bytes <= kv::MAX_STATE_BYTES;
+        ensure(fits, "A13", "more is kept than may be")
     }
 }
 

@@ -48,6 +48,8 @@ impl Audit {
         ensure(ended == self.ended, "I4", "the fold knows another end")?;
         ensure(after.cancel.is_some() == self.cancelled, "B8", "the fold disagrees on whether it is cancelled")?;
         ensure((after.paused, after.mode) == (self.paused, self.mode), "B8", "the fold knows another mode or pause")?;
+        let kept: Vec<_> = self.kept.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        ensure(after.state.iter().eq(kept), "A13", "the fold keeps another state")?;
         let pending: Vec<_> = after.pending().map(|(key, _)| key).collect();
         ensure(pending == self.pending(), "I5", "the fold knows other pending requests")?;
         let over = matches!(self.ended, Some(FinalStatus::Failed | FinalStatus::Cancelled)) || self.cancelled;

@@ -6,6 +6,7 @@ use crate::{
     decide::{Decision, Resolution},
     entry::{CallResult, Dispatched, Entry, Opened, Replanned},
     ids::{CallKey, Principal, RequestKey},
+    kv::KvPatch,
     plan::Plan,
     request::{RequestKind, RequestStatus},
     run::{AskWhy, CallState, Cancel, Ending, Late, OpenedRequest, Run, Trouble, UserMessage},
@@ -111,6 +112,21 @@ impl Run {
             CallResult::Unknown { why } => return self.outcome_unknown(key, attempt, why),
         };
         self.end(key, ending, true)
+    }
+
+    /// What the tool keeps for the run from now on.
+    pub(super) fn kept(&mut self, result: &CallResult, patch: &KvPatch) -> Folded {
+        let answered = match result {
+            CallResult::Returned { .. } => true,
+            CallResult::NotSent { .. } | CallResult::Unknown { .. } => false,
+        };
+        if !answered && !patch.is_empty() {
+            return Err("a call that did not answer changes the run's state".to_owned());
+        }
+        if !patch.is_empty() {
+            self.state = self.state.after(patch).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// The driver is gone: what it ran has no known outcome.

@@ -12,6 +12,7 @@ use crate::{
     agent::Definition,
     entry::{DriverStop, Entry, Fact, FinalStatus, Outcome},
     ids::{CallKey, Millis, RunId},
+    kv::State,
     message::{Content, ReplyBlock},
     plan::Plan,
     request::RequestStatus,
@@ -70,6 +71,7 @@ impl Run {
             paused: false,
             cancel: None,
             outcome: None,
+            state: State::default(),
             usage: crate::message::Usage::default(),
             worked_ms: 0,
             trouble: Trouble::default(),
@@ -118,7 +120,10 @@ impl Run {
             }
             Fact::CallDispatched { calls } => calls.iter().try_for_each(|start| self.call_started(*start)),
             Fact::CallsReplanned { calls } => calls.iter().try_for_each(|change| self.withheld(change)),
-            Fact::CallFinished { call, attempt, result } => self.call_finished(*call, *attempt, result),
+            Fact::CallFinished { call, attempt, result, kv } => {
+                self.call_finished(*call, *attempt, result)?;
+                self.kept(result, kv)
+            }
             Fact::Suspended { requests, .. } => self.suspended(entry, requests),
             Fact::RequestDecided { request, decision, by, .. } => self.decided(*request, decision, by),
             Fact::WaitExpired { requests } => requests.iter().try_for_each(|key| self.stop_waiting(*key)),

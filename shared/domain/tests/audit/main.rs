@@ -16,6 +16,7 @@ use dormouse_domain::{
     audit::{self, Audit, Violation},
     decide::{Decision, Resolution},
     entry::{CallResult, Dispatched, DriverStop, FinalStatus, Opened, Outcome, Replanned},
+    kv::{KvPatch, State},
     message::{Content, ReplyBlock, StopReason, Usage},
     plan::{self, Plan},
     request::{DecisionKind, RequestKind, RequestStatus},
@@ -110,7 +111,7 @@ fn dispatched(attempt: u32) -> Fact {
 }
 
 fn finished(attempt: u32, result: CallResult) -> Fact {
-    Fact::CallFinished { call: CallKey::new(2, 0), attempt, result }
+    Fact::CallFinished { call: CallKey::new(2, 0), attempt, result, kv: KvPatch::new() }
 }
 
 fn returned() -> CallResult {

@@ -30,6 +30,43 @@ fn calls_of_the_books_and_of_the_fold() {
     }
 }
 
+/// A13: what is kept is what the results said, the last word on each name.
+#[test]
+fn a13_what_the_books_and_the_fold_keep() {
+    let kept = |index: u64| {
+        let mut kv = KvPatch::new();
+        kv.set("page", &json!(index)).unwrap();
+        ("d", Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result: returned(), kv })
+    };
+    let facts = with(running("look"), [kept(3)]);
+    let cases: [(&str, Tamper); 2] = [
+        ("it lost what was kept", |run| run.state = State::default()),
+        ("it keeps more", |run| {
+            let mut kv = KvPatch::new();
+            kv.set("more", &json!(1)).unwrap();
+            run.state = run.state.after(&kv).unwrap();
+        }),
+    ];
+    for (what, tamper) in cases {
+        assert_eq!(found(facts.clone(), tamper), ["A13"], "{what}");
+    }
+}
+
+/// A13: what is not known to have happened keeps nothing; to the fold such an entry is corrupt.
+#[test]
+fn a13_only_an_answer_keeps_anything() {
+    let mut kv = KvPatch::new();
+    kv.set("page", &json!(3)).unwrap();
+    for result in [unknown(), not_sent()] {
+        let fact = ("d", Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result, kv: kv.clone() });
+        let facts = with(running("look"), [fact]);
+        assert_eq!(last(facts.clone()).iter().map(|found| found.invariant).collect::<Vec<_>>(), ["A13"]);
+        let entries = entries(facts);
+        let mut run = fold(&entries[..3]);
+        assert!(run.apply(&entries[3]).is_err());
+    }
+}
+
 /// I9: somebody looks when the conversation stops waiting, which is before the request expires; and at an
 /// unfinished run that waits for nobody.
 #[test]

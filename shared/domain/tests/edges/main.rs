@@ -22,6 +22,7 @@ use dormouse_domain::{
     agent_file,
     decide::{self, Deciding, Decision, Resolution},
     entry::{CallResult, Dispatched, FinalStatus},
+    kv::KvPatch,
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
     plan::{self, Circumstances, Plan, Rules},
@@ -201,7 +202,7 @@ impl Story {
     }
 
     fn finish(&mut self, call: CallKey, attempt: u32, result: CallResult) -> &mut Self {
-        self.put(Fact::CallFinished { call, attempt, result })
+        self.put(Fact::CallFinished { call, attempt, result, kv: KvPatch::new() })
     }
 
     fn dispatch(&mut self) -> &mut Self {

@@ -7,6 +7,7 @@ use dormouse_domain::{
     agent_file,
     decide::{Decision, Resolution},
     entry::{CallResult, Dispatched, DriverStop},
+    kv::KvPatch,
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
     plan::{self, Circumstances, Rules},
@@ -97,7 +98,7 @@ pub(crate) fn one_call(content: Vec<Content>) -> Run {
     let block = ReplyBlock::ToolCall { id: "c".into(), name: "look".into(), arguments: "{}".into(), raw: None };
     life.reply(vec![block], StopReason::ToolUse, 2);
     let result = CallResult::Returned { content, is_error: false };
-    life.put(Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result });
+    life.put(Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result, kv: KvPatch::new() });
     life.run
 }
 
@@ -236,27 +237,37 @@ impl Life {
         let running = self.running();
         let pick = usize::from(self.choose(16)) % running.len();
         let (call, attempt) = running[pick];
-        let result = self.result();
-        self.put(Fact::CallFinished { call, attempt, result });
+        let (result, kv) = self.result();
+        self.put(Fact::CallFinished { call, attempt, result, kv });
     }
 
-    fn result(&mut self) -> CallResult {
-        match self.choose(5) {
-            0 => CallResult::Unknown { why: "lost".into() },
-            1 => CallResult::NotSent { why: "refused".into() },
+    /// What an attempt came to, and what its tool keeps for the run: only with an answer.
+    fn result(&mut self) -> (CallResult, KvPatch) {
+        let result = match self.choose(5) {
+            0 => return (CallResult::Unknown { why: "lost".into() }, KvPatch::new()),
+            1 => return (CallResult::NotSent { why: "refused".into() }, KvPatch::new()),
             2 => CallResult::Returned { content: vec![], is_error: true },
             _ => CallResult::Returned { content: vec![Content::text("fine")], is_error: false },
+        };
+        let mut kv = KvPatch::new();
+        for name in ["a", "b"] {
+            match self.choose(3) {
+                0 => {}
+                1 => kv.remove(name).unwrap(),
+                _ => kv.set(name, &serde_json::json!({ "at": self.run.len })).unwrap(),
+            }
         }
+        (result, kv)
     }
 
     /// A driver that lost the run writes what its call returned, if that is still news (case 37).
     fn late(&mut self) {
         let pick = usize::from(self.choose(16)) % self.lost.len();
         let (call, attempt, driver) = self.lost.swap_remove(pick);
-        let result = self.result();
+        let (result, kv) = self.result();
         let news = self.run.call(call).is_some_and(|state| state.takes(attempt, &result));
         if news && self.run.outcome.is_none() {
-            self.put_by(Fact::CallFinished { call, attempt, result }, Some(driver));
+            self.put_by(Fact::CallFinished { call, attempt, result, kv }, Some(driver));
         }
     }
 
