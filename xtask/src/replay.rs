@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use dormouse_domain::{
-    Entry, Millis, Next, Run,
+    Entry, Fact, Millis, Next, Run,
     audit::{Audit, Violation},
     item::standing,
     next,
@@ -77,6 +77,13 @@ fn show(entry: &Entry, run: &Run, shown: &mut String) {
         let beside = call.moved_on.map_or_else(String::new, |request| format!(", gone on without ({request})"));
         let _ = writeln!(shown, "       call {} {}{beside}: {}", call.key, call.tool, state(&call.state));
     }
+    if let Fact::CallFinished { kv, .. } = &entry.fact
+        && !kv.is_empty()
+    {
+        let names: Vec<_> =
+            run.state.iter().map(|(name, value)| format!("{name} = {}", cut(&value.to_string()))).collect();
+        let _ = writeln!(shown, "       kept for the run: {}", names.join(", "));
+    }
     for (key, request) in run.pending() {
         let (wait, decide) = (time(request.windows.wait_until), time(request.windows.decide_by));
         let kind = format!("{:?}", request.kind).to_lowercase();
@@ -115,10 +122,13 @@ fn what(next: &Next) -> String {
 
 /// A call's state, cut: results can be long.
 fn state(state: &CallState) -> String {
-    let text = format!("{state:?}");
+    cut(&format!("{state:?}"))
+}
+
+fn cut(text: &str) -> String {
     match text.char_indices().nth(100) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+        None => text.to_owned(),
     }
 }
 

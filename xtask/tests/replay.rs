@@ -26,6 +26,8 @@ async fn recorded() -> String {
         SCRIPT,
         &[Tool::http("look", &tools.url("look")).reads(), Tool::http("deploy", &tools.url("deploy")).asks()],
     );
+    let kept = br#"{"content":"seen","state":{"page":3}}"#.to_vec();
+    tools.answers("look", ToolAnswer::bytes("application/vnd.dormouse.result+json", kept));
     tools.answers("deploy", ToolAnswer::Drop);
     let stack = TestStack::in_memory(&agents).await;
     let run = stack.api.start("ops", "Deploy web.").await;
@@ -87,6 +89,7 @@ async fn b12_a_recording_replays_and_a_doctored_one_is_caught() {
         "RunStarted",
         "queued; next: ask the model",
         "call 2.0 look: Running { attempt: 1 }",
+        "kept for the run: page = 3",
         "approval of call 2.1: waits until",
         "uncertain of call 2.1",
         "next: start 2.1",

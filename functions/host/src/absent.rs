@@ -38,7 +38,7 @@ impl Tools for NoTools {
     }
 
     async fn call(&self, _: &ToolCall) -> ToolReply {
-        ToolReply { result: CallResult::NotSent { why: format!("no tools: {WHY}") }, files: Vec::new() }
+        CallResult::NotSent { why: format!("no tools: {WHY}") }.into()
     }
 }
 

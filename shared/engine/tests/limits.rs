@@ -9,7 +9,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use dormouse_domain::{RunId, request::DecisionKind, retry::FailureClass, run::Status};
+use dormouse_domain::{RunId, entry::CallResult, request::DecisionKind, retry::FailureClass, run::Status};
 use dormouse_engine::{StepReport, ports::Clock};
 use dormouse_testkit::{World, agent, answer, call, say};
 
@@ -127,7 +127,7 @@ async fn d1_the_turn_limit_ends_the_run() {
 async fn d7_panics() {
     let world = World::default();
     let run = start(&world, ONE).await;
-    world.tools.on("look", |_| panic!("in the tool"));
+    world.tools.on("look", |_| -> CallResult { panic!("in the tool") });
     world.models.reply(vec![call("a", "look", "{}")]);
     world.models.before_reply(|| async { panic!("in the model's adapter") });
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Crashed);

@@ -166,7 +166,7 @@ impl Models for ScriptedModels {
     }
 }
 
-type Behaviour = Box<dyn Fn(&ToolCall) -> CallResult + Send + Sync>;
+type Behaviour = Box<dyn Fn(&ToolCall) -> ToolReply + Send + Sync>;
 
 /// Tools that do as they are told, and remember each call.
 #[derive(Default)]
@@ -178,7 +178,8 @@ pub struct FakeTools {
 
 impl FakeTools {
     /// Sets what calls of `tool` do; without this they return `ok`.
-    pub fn on(&self, tool: &str, behaviour: impl Fn(&ToolCall) -> CallResult + Send + Sync + 'static) {
+    pub fn on<R: Into<ToolReply>>(&self, tool: &str, behaviour: impl Fn(&ToolCall) -> R + Send + Sync + 'static) {
+        let behaviour = move |call: &ToolCall| behaviour(call).into();
         locked(&self.behaviours).insert(tool.to_owned(), Arc::new(Box::new(behaviour)));
     }
 
@@ -219,11 +220,10 @@ impl Tools for FakeTools {
             tokio::time::sleep(span).await;
         }
         let behaviour = locked(&self.behaviours).get(&call.tool.name).cloned();
-        let result = match behaviour {
+        match behaviour {
             Some(behaviour) => behaviour(call),
-            None => CallResult::Returned { content: vec![Content::text("ok")], is_error: false },
-        };
-        ToolReply { result, files: Vec::new() }
+            None => CallResult::Returned { content: vec![Content::text("ok")], is_error: false }.into(),
+        }
     }
 }
 

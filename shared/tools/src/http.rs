@@ -1,11 +1,12 @@
 //! Tools that are web services.
 //!
-//! A call is one POST of `{run_id, call_id, execution_key, attempt, tool, arguments}` with the
-//! execution key as `Idempotency-Key`. What comes back is told apart like this:
+//! A call is one POST of `{run_id, call_id, execution_key, attempt, tool, arguments, state}` with the
+//! execution key as `Idempotency-Key`; `state` is what the run's tools keep for it. What comes back is told apart
+//! like this:
 //!
 //! | answer | outcome |
 //! |---|---|
-//! | 2xx | the body is the result; if it breaks off, **unknown** |
+//! | 2xx | the body is the result, or, by its type, the result and what is kept (`kept`); if it breaks off, **unknown** |
 //! | 3xx | an error result: redirects are not followed, least of all with a POST |
 //! | 408 | **unknown**: a proxy may say so of a request that a server is working on |
 //! | other 4xx | an error result with the status and the body |
@@ -17,6 +18,8 @@
 //! connection on demand, and as long as nobody asked for it, no service can have it. Connections are
 //! not kept: a server that closes an idle one just as it is used again would look like a request that
 //! was lost after sending, and for a `manual` tool that costs a person's time (case 36).
+
+mod kept;
 
 use std::{
     convert::Infallible,
@@ -30,7 +33,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use dormouse_domain::{entry::CallResult, message::Content};
-use dormouse_engine::ports::ToolCall;
+use dormouse_engine::ports::{ToolCall, ToolReply};
 use reqwest::{
     Body, Client, Response,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
@@ -73,10 +76,10 @@ impl Http {
 
     /// Makes one attempt within the tool's timeout, which is for all of it: connecting, sending and
     /// reading the answer.
-    pub(crate) async fn call(&self, call: &ToolCall, url: &str) -> CallResult {
+    pub(crate) async fn call(&self, call: &ToolCall, url: &str) -> ToolReply {
         let client = match self.client() {
             Ok(client) => client,
-            Err(error) => return CallResult::NotSent { why: reason(error) },
+            Err(error) => return CallResult::NotSent { why: reason(error) }.into(),
         };
         let envelope = json!({
             "run_id": call.run,
@@ -85,6 +88,7 @@ impl Http {
             "attempt": call.attempt,
             "tool": call.tool.name,
             "arguments": call.arguments,
+            "state": call.state,
         })
         .to_string();
         let taken = Arc::new(AtomicBool::new(false));
@@ -97,7 +101,7 @@ impl Http {
             .body(observed(envelope, Arc::clone(&taken)));
         match request.send().await {
             Ok(response) => answer(response, call.tool.timeout_ms).await,
-            Err(error) => failure(error, taken.load(Ordering::SeqCst), call.tool.timeout_ms),
+            Err(error) => failure(error, taken.load(Ordering::SeqCst), call.tool.timeout_ms).into(),
         }
     }
 }
@@ -134,39 +138,52 @@ fn reason(error: reqwest::Error) -> String {
 }
 
 /// The outcome of an exchange that brought an answer, at least its head.
-async fn answer(response: Response, timeout_ms: u64) -> CallResult {
+async fn answer(response: Response, timeout_ms: u64) -> ToolReply {
     let status = response.status();
     match status.as_u16() {
         200..=299 => result(response, timeout_ms).await,
         300..=399 => error_result(format!(
             "The tool answered {status}, a redirect. Redirects are not followed; the tool's URL has to be corrected."
-        )),
-        408 => unknown(response).await,
-        400..=499 => refusal(response).await,
-        _ => unknown(response).await,
+        ))
+        .into(),
+        408 => unknown(response).await.into(),
+        400..=499 => refusal(response).await.into(),
+        _ => unknown(response).await.into(),
     }
 }
 
-/// A 2xx: its body is the result.
-async fn result(response: Response, timeout_ms: u64) -> CallResult {
+/// A 2xx: its body is the result, or holds it.
+async fn result(response: Response, timeout_ms: u64) -> ToolReply {
     let status = response.status();
     let declared = media_type(&response);
-    let max_bytes = if is_image(&declared) { MAX_IMAGE_BYTES } else { MAX_RESULT_BYTES };
+    let max_bytes = match declared.as_str() {
+        kept::MEDIA_TYPE => kept::MAX_BYTES,
+        image if is_image(image) => MAX_IMAGE_BYTES,
+        _ => MAX_RESULT_BYTES,
+    };
     let body = Received::read(response, max_bytes).await;
     if let Some(error) = body.broken {
         let why = if error.is_timeout() { format!("not complete within {timeout_ms} ms") } else { reason(error) };
-        return CallResult::Unknown { why: format!("the answer ({status}) broke off: {why}") };
+        return CallResult::Unknown { why: format!("the answer ({status}) broke off: {why}") }.into();
     }
+    if declared == kept::MEDIA_TYPE {
+        return kept::read(&body.bytes, body.complete);
+    }
+    plain(&declared, &body).into()
+}
+
+/// A body that is the result.
+fn plain(declared: &str, body: &Received) -> CallResult {
     if body.bytes.is_empty() {
         return CallResult::Returned { content: Vec::new(), is_error: false };
     }
-    if is_image(&declared) {
-        return image(&declared, &body);
+    if is_image(declared) {
+        return image(declared, body);
     }
-    if is_text(&declared) || (declared.is_empty() && std::str::from_utf8(&body.bytes).is_ok()) {
+    if is_text(declared) || (declared.is_empty() && std::str::from_utf8(&body.bytes).is_ok()) {
         return CallResult::Returned { content: vec![Content::text(body.text())], is_error: false };
     }
-    not_shown(&declared, &body)
+    not_shown(declared, body)
 }
 
 /// An image as models take it. Its type is read from the bytes: a wrong one would make every later

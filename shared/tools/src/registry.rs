@@ -60,7 +60,7 @@ impl Tools for Checker {
 
     async fn call(&self, _: &ToolCall) -> ToolReply {
         let why = "this function checks arguments, and runs no tools".to_owned();
-        ToolReply { result: CallResult::NotSent { why }, files: Vec::new() }
+        CallResult::NotSent { why }.into()
     }
 }
 
@@ -94,7 +94,7 @@ impl Tools for Registry {
     async fn call(&self, call: &ToolCall) -> ToolReply {
         match &call.tool.target {
             Target::Builtin(builtin) => self.workspace.call(*builtin, call).await,
-            Target::Http { url } => ToolReply { result: self.http.call(call, url).await, files: Vec::new() },
+            Target::Http { url } => self.http.call(call, url).await,
         }
     }
 }

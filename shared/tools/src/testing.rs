@@ -14,6 +14,7 @@ use dormouse_domain::{
     agent::{Replay, Target, ToolKind},
     builtin::Builtin,
     entry::CallResult,
+    kv::State,
     message::Content,
 };
 use dormouse_engine::ports::{File, FileInfo, FileVersion, FileWrite, Files, StoreError, ToolCall};
@@ -47,6 +48,7 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
         },
         arguments,
         workspace: "w".into(),
+        state: State::default(),
     }
 }
 

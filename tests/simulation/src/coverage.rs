@@ -17,11 +17,14 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         Fact::CallDispatched { calls } => {
             calls.iter().for_each(|start| sim.count(format!("attempt {}", start.attempt)));
         }
-        Fact::CallFinished { result, .. } => sim.count(match result {
-            CallResult::Returned { .. } => "result returned",
-            CallResult::NotSent { .. } => "result not sent",
-            CallResult::Unknown { .. } => "result unknown",
-        }),
+        Fact::CallFinished { result, kv, .. } => {
+            sim.count(match result {
+                CallResult::Returned { .. } => "result returned",
+                CallResult::NotSent { .. } => "result not sent",
+                CallResult::Unknown { .. } => "result unknown",
+            });
+            kv.iter().for_each(|(_, value)| sim.count(if value.is_null() { "state removed" } else { "state set" }));
+        }
         Fact::Suspended { requests, .. } => {
             requests.iter().for_each(|opened| sim.count(format!("asks {:?}", opened.kind)));
         }
@@ -142,6 +145,8 @@ pub const EXPECTED: &[&str] = &[
     "result returned",
     "result not sent",
     "result unknown",
+    "state set",
+    "state removed",
     "asks Approval",
     "asks Question",
     "asks Uncertain",

@@ -1,13 +1,13 @@
 //! Whether a call may run now, by the bare facts of the journal: without the fold that decided it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dormouse_domain::{
     DriverId, Entry, Fact, Millis, RequestKey,
     agent::Replay,
     decide::{Decision, Resolution},
     entry::CallResult,
-    message::ReplyBlock,
+    message::{Content, ReplyBlock},
     plan::{self, Plan},
 };
 use dormouse_engine::ports::ToolCall;
@@ -35,6 +35,8 @@ struct Sanction {
     edited: Option<Value>,
     /// A person allowed it with other arguments.
     other_arguments: bool,
+    /// What the run's tools had kept when the attempt was announced.
+    kept: BTreeMap<String, Value>,
 }
 
 /// The driver that holds the run whose journal this is.
@@ -76,6 +78,7 @@ pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usi
         Sanction { announced: u32::from(calls.get(ordinal) == Some(&Plan::Start)), ..Sanction::default() };
     sanction.allowed = matches!(calls.get(ordinal), Some(Plan::Start | Plan::Allow));
     book.entries.iter().for_each(|entry| sanction.enter(book, call, entry));
+    sanction.kept = kept(&book.entries[..=announced_at(book, call)]);
     let asked = plan::arguments(raw).map_err(|problem| format!("I7: {problem}"))?;
     let given = sanction.edited.clone().unwrap_or_else(|| asked.clone());
     let digests = [&asked, &given].map(|value| plan::call_digest(&book.run.owner, &book.run.id, name, value).ok());
@@ -83,6 +86,7 @@ pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usi
     let shown = shown.map(|row| Some(&row.digest)).all(|digest| digests.iter().any(|own| own.as_ref() == digest));
     for (holds, why) in [
         (sanction.announced == call.attempt, "I2: another attempt is announced"),
+        (sanction.sees(call), "A13: it is given another state than there was when it was announced"),
         (holds(&book.entries, host), "I4: another driver holds the run"),
         (sanction.allowed, "I7: nobody allowed it"),
         (!sanction.other_arguments, "I7: a person allowed other arguments"),
@@ -98,7 +102,40 @@ pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usi
     Ok(())
 }
 
+/// The index of the entry that announces this attempt.
+fn announced_at(book: &Book, call: &ToolCall) -> usize {
+    let announces = |entry: &Entry| {
+        let Fact::CallDispatched { calls } = &entry.fact else { return false };
+        calls.iter().any(|start| (start.call, start.attempt) == (call.call, call.attempt))
+    };
+    book.entries.iter().rposition(announces).unwrap_or(call.call.entry as usize)
+}
+
+/// What the run's tools have kept after these entries: the last word on each name.
+pub(crate) fn kept(entries: &[Entry]) -> BTreeMap<String, Value> {
+    let mut kept = BTreeMap::new();
+    for entry in entries {
+        let Fact::CallFinished { kv, .. } = &entry.fact else { continue };
+        for (name, value) in kv.iter() {
+            kept.insert(name.to_owned(), value.clone());
+        }
+    }
+    kept.retain(|_, value| !value.is_null());
+    kept
+}
+
+/// Whether this is the answer of a tool of ours, which always keeps something, without what it kept.
+pub(crate) fn lost_state(entry: &Entry) -> bool {
+    let Fact::CallFinished { result: CallResult::Returned { content, .. }, kv, .. } = &entry.fact else { return false };
+    let answered = content.iter().any(|part| matches!(part, Content::Text { text } if text.contains(" did ")));
+    answered && kv.is_empty()
+}
+
 impl Sanction {
+    fn sees(&self, call: &ToolCall) -> bool {
+        call.state.iter().eq(self.kept.iter().map(|(name, value)| (name.as_str(), value)))
+    }
+
     fn enter(&mut self, book: &Book, call: &ToolCall, entry: &Entry) {
         match &entry.fact {
             Fact::CallDispatched { calls } => {

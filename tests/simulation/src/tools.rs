@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dormouse_domain::{ToolDef, entry::CallResult, message::Content};
+use dormouse_domain::{ToolDef, entry::CallResult, kv::KvPatch, message::Content};
 use dormouse_engine::ports::{ToolCall, ToolReply, Tools};
 use serde_json::Value;
 
@@ -60,6 +60,18 @@ impl SimTools {
         Turn::Returns
     }
 
+    /// What a call that answers keeps for the run: its own key, under the name of its tool. Every other time it
+    /// takes away what another tool kept.
+    fn keeps(&self, call: &ToolCall) -> KvPatch {
+        let mut kept = KvPatch::new();
+        let others = call.state.iter().map(|(name, _)| name).filter(|name| *name != call.tool.name);
+        let other = others.last().filter(|_| self.sim.dice.chance(500));
+        let set = kept.set(&call.tool.name, &call.call.to_string().into());
+        let removed = other.map_or(Ok(()), |name| kept.remove(name));
+        self.sim.ensure(set.and(removed).is_ok(), || format!("A13: {} cannot keep its key", call.tool.name));
+        kept
+    }
+
     /// The process dies here.
     async fn die(&self) -> ToolReply {
         if let Some(invocation) = locked(&self.invocation).as_ref() {
@@ -70,7 +82,7 @@ impl SimTools {
 }
 
 fn reply(result: CallResult) -> ToolReply {
-    ToolReply { result, files: Vec::new() }
+    result.into()
 }
 
 #[async_trait]
@@ -106,7 +118,8 @@ impl Tools for SimTools {
             Turn::Panics => std::panic::resume_unwind(Box::new("the tool panics")),
             Turn::Unknown => reply(CallResult::Unknown { why: "the connection broke".to_owned() }),
             Turn::Returns | Turn::Fails | Turn::NotSent | Turn::DiesBefore => {
-                reply(CallResult::Returned { content: vec![Content::text(text)], is_error: turn == Turn::Fails })
+                let result = CallResult::Returned { content: vec![Content::text(text)], is_error: turn == Turn::Fails };
+                ToolReply { kv: self.keeps(call), ..reply(result) }
             }
         }
     }

@@ -19,6 +19,7 @@ use crate::{
     people::Person,
     pump,
     queue::WakeQueue,
+    sanction,
     sim::{Coverage, Sim, locked},
     table::{TABLE, Table},
     time::pause,
@@ -213,6 +214,11 @@ impl World {
             let decidable = request.windows.is_decidable(now);
             self.sim.ensure(decidable, || format!("D7: {id} still waits for {key}, which nobody can decide"));
         }
+        let folded = book.run.state.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        let kept = sanction::kept(&book.entries);
+        self.sim.ensure(kept == folded, || format!("A13: {id} keeps {folded:?} where {kept:?} is wanted"));
+        let lost = book.entries.iter().find(|entry| sanction::lost_state(entry));
+        self.sim.ensure(lost.is_none(), || format!("A13: {id} lost what was set with {lost:?}"));
         let rests = match status {
             Status::Queued | Status::Running => false,
             Status::Waiting => !pending.is_empty(),

@@ -1,7 +1,11 @@
 //! Tools, and the workspace files that some of them work on.
 
 use async_trait::async_trait;
-use dormouse_domain::{CallKey, Principal, RunId, ToolDef, entry::CallResult};
+use dormouse_domain::{
+    CallKey, Principal, RunId, ToolDef,
+    entry::CallResult,
+    kv::{KvPatch, State},
+};
 use serde_json::Value;
 
 use super::store::{FileWrite, StoreError};
@@ -25,6 +29,9 @@ pub struct ToolCall {
     pub arguments: Value,
     /// The workspace that the run works in.
     pub workspace: String,
+    /// What the run's tools keep for it, as it is when the call starts. Calls that run at once do not see what the
+    /// others set.
+    pub state: State,
 }
 
 /// What came of a call.
@@ -34,6 +41,17 @@ pub struct ToolReply {
     pub result: CallResult,
     /// Files to write in the same transaction as the result. Nothing is written before.
     pub files: Vec<FileWrite>,
+    /// What changes in the run's state, with an answer only: a result that says nothing of what the tool did keeps
+    /// nothing for it. Written with the result, all of it or, where it does not fit, nothing, and then the result
+    /// says so.
+    pub kv: KvPatch,
+}
+
+impl From<CallResult> for ToolReply {
+    /// This result, and nothing to write with it.
+    fn from(result: CallResult) -> Self {
+        Self { result, files: Vec::new(), kv: KvPatch::new() }
+    }
 }
 
 /// The tools that agents can use.

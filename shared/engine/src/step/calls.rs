@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use dormouse_domain::{
-    CallKey, Fact,
+    CallKey, Fact, Run,
     entry::{CallResult, Dispatched},
+    kv::KvPatch,
     message::Content,
     plan::{self, Rules},
 };
@@ -86,6 +87,7 @@ impl Drive<'_> {
             tool,
             arguments,
             workspace: self.run.id.to_string(),
+            state: self.run.state.clone(),
         };
         self.spawn(made, 1);
         Ok(())
@@ -101,9 +103,7 @@ impl Drive<'_> {
             let mut task = tokio::spawn(async move { tools.call(&inner).await });
             let reply = match tokio::time::timeout(limit, AbortOnDrop(&mut task).joined()).await {
                 Ok(Ok(reply)) => reply,
-                Ok(Err(error)) if error.is_panic() => {
-                    ToolReply { result: failed("The tool failed: it panicked.".to_owned()), files: Vec::new() }
-                }
+                Ok(Err(error)) if error.is_panic() => failed("The tool failed: it panicked.".to_owned()).into(),
                 Ok(Err(_)) => unknown("the call was aborted".to_owned()),
                 Err(_) => unknown(format!("the tool did not answer within {} ms", made.tool.timeout_ms)),
             };
@@ -131,7 +131,8 @@ impl Drive<'_> {
                 tracing::warn!(run = %self.run.id, call = %key, attempt, "a late result is not needed any more");
                 return Ok(Appended::Lost);
             }
-            let fact = Fact::CallFinished { call: key, attempt, result };
+            let (result, kv) = kept(&self.run, result, finished.reply.kv.clone());
+            let fact = Fact::CallFinished { call: key, attempt, result, kv };
             match self.append_result(fact, &finished.reply).await {
                 Ok(Appended::Done) => return Ok(Appended::Done),
                 Ok(Appended::Lost) => {}
@@ -139,22 +140,26 @@ impl Drive<'_> {
                     // Nothing was written, so the tool can look again. If it keeps losing, it says so.
                     match finished.made.take().filter(|_| finished.tries < FILE_ATTEMPTS) {
                         Some(made) => {
-                            self.spawn(*made, finished.tries + 1);
+                            let made = ToolCall { state: self.run.state.clone(), ..*made };
+                            self.spawn(made, finished.tries + 1);
                             return Ok(Appended::Lost);
                         }
                         None => {
                             let text = format!("Not done: {path} keeps being changed by others; read it again.");
-                            finished.reply = ToolReply { result: failed(text), files: Vec::new() };
+                            finished.reply = failed(text).into();
                         }
                     }
                 }
                 Err(StepError::Write(WriteError::TooLarge(what))) if !finished.reply.files.is_empty() => {
                     let text = format!("Not done: too large to store ({what}).");
-                    finished.reply = ToolReply { result: failed(text), files: Vec::new() };
+                    finished.reply = failed(text).into();
                 }
                 Err(StepError::Write(WriteError::TooLarge(what))) => {
-                    let text = format!("The tool ran, but its result is too large to store ({what}) and is lost.");
-                    finished.reply = ToolReply { result: failed(text), files: Vec::new() };
+                    let text = format!(
+                        "The tool ran, but its result is too large to store ({what}) and is lost, with what it set in \
+                         the run's state if it set anything."
+                    );
+                    finished.reply = failed(text).into();
                 }
                 Err(error) => return Err(error),
             }
@@ -200,8 +205,36 @@ impl Drive<'_> {
     }
 }
 
+/// The result to be stored, and what the tool keeps for the run with it. What cannot be kept beside what is there
+/// is refused as a whole, and the result says so before it says anything else (A13).
+fn kept(run: &Run, result: CallResult, kv: KvPatch) -> (CallResult, KvPatch) {
+    if kv.is_empty() {
+        return (result, kv);
+    }
+    match result {
+        CallResult::Returned { content, is_error } => match run.state.after(&kv) {
+            Ok(_) => (CallResult::Returned { content, is_error }, kv),
+            Err(error) => {
+                let refused = format!(
+                    "The tool ran, but what it set in the run's state was refused, all of it: {error}. Nothing of the \
+                     state has changed. The tool answered:"
+                );
+                let content = std::iter::once(Content::Text { text: refused }).chain(content).collect();
+                (CallResult::Returned { content, is_error: true }, KvPatch::new())
+            }
+        },
+        CallResult::NotSent { why } => (CallResult::NotSent { why: not_kept(&why) }, KvPatch::new()),
+        CallResult::Unknown { why } => (CallResult::Unknown { why: not_kept(&why) }, KvPatch::new()),
+    }
+}
+
+/// A tool that does not know what it did has nothing to keep. One that tries is told of where people look.
+fn not_kept(why: &str) -> String {
+    format!("{why}; what it set in the run's state is not kept")
+}
+
 fn unknown(why: String) -> ToolReply {
-    ToolReply { result: CallResult::Unknown { why }, files: Vec::new() }
+    CallResult::Unknown { why }.into()
 }
 
 /// A task that is aborted when whoever waits for it stops waiting.

@@ -36,10 +36,8 @@ impl Tools for Writer {
         tokio::time::sleep(self.takes).await;
         let (workspace, path, content) = (call.workspace.clone(), "p".into(), "text".into());
         let file = FileWrite { workspace, path, content, expect: self.expect };
-        ToolReply {
-            result: CallResult::Returned { content: vec![Content::text("written")], is_error: false },
-            files: vec![file],
-        }
+        let result = CallResult::Returned { content: vec![Content::text("written")], is_error: false };
+        ToolReply { files: vec![file], ..result.into() }
     }
 }
 

@@ -45,10 +45,7 @@ impl Tools for Slow {
         let _alive = Alive(&self.alive);
         tokio::time::sleep(Duration::from_secs(if call.tool.name == "look" { 40 } else { 5 })).await;
         self.ended.fetch_add(1, Ordering::SeqCst);
-        ToolReply {
-            result: CallResult::Returned { content: vec![Content::text("ok")], is_error: false },
-            files: vec![],
-        }
+        CallResult::Returned { content: vec![Content::text("ok")], is_error: false }.into()
     }
 }
 

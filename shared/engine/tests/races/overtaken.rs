@@ -174,7 +174,7 @@ impl Tools for Writers {
             expect: FileVersion::Absent,
         };
         let result = CallResult::Returned { content: vec![Content::text("ok")], is_error: false };
-        ToolReply { result, files: vec![file] }
+        ToolReply { files: vec![file], ..result.into() }
     }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod calls;
+mod state;
 
 use dormouse_domain::{
     Mode, RequestId, RunId,

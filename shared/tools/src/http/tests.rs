@@ -7,7 +7,7 @@ use axum::{
     Router,
     http::{HeaderMap, Method, StatusCode, header},
 };
-use dormouse_domain::agent::Target;
+use dormouse_domain::{agent::Target, kv::KvPatch};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -69,6 +69,10 @@ async fn read_request(stream: &mut TcpStream) -> String {
 }
 
 async fn attempt(url: &str, timeout_ms: u64) -> CallResult {
+    reply(url, timeout_ms).await.result
+}
+
+async fn reply(url: &str, timeout_ms: u64) -> ToolReply {
     let mut call = call(Target::Http { url: url.to_owned() }, json!({"a": "é"}));
     call.tool.timeout_ms = timeout_ms;
     Http::default().call(&call, url).await
@@ -132,6 +136,53 @@ async fn images_and_what_cannot_be_shown() {
     }
 }
 
+/// A13: an answer of our own type says what is kept, and has a result like any other.
+#[tokio::test]
+async fn a13_an_answer_can_say_what_is_kept() {
+    for (body, expected, is_error, state) in [
+        (r#"{"content":"é","state":{"page":4,"old":null}}"#, "é", false, r#"{"old":null,"page":4}"#),
+        (r#"{"content":{"n":1},"is_error":true}"#, r#"{"n":1}"#, true, "{}"),
+        (r#"{"content":"\ud92c","state":{}}"#, "\u{fffd}", false, "{}"),
+    ] {
+        let (url, _) = service(200, "application/vnd.dormouse.result+json; charset=utf-8", body).await;
+        let reply = reply(&url, 5000).await;
+        assert_eq!(
+            (text(&reply.result), serde_json::to_string(&reply.kv).unwrap().as_str()),
+            ((expected, is_error), state)
+        );
+    }
+    // Under any other type the same text is the result, and nothing is kept.
+    let body = r#"{"content":"x","state":{"page":4}}"#;
+    let (url, _) = service(200, "application/json", body).await;
+    let plain = reply(&url, 5000).await;
+    assert_eq!((text(&plain.result), plain.kv.is_empty()), ((body, false), true));
+}
+
+/// A13: one that cannot be taken is taken in no part, and the result says that the tool ran and what is wrong.
+#[tokio::test]
+async fn a13_an_answer_that_cannot_be_kept_says_so() {
+    let large = format!(r#"{{"content":"x","state":{{"a":1,"b":"{}"}}}}"#, "y".repeat(16 * 1024));
+    let endless = format!(r#"{{"content":"{}"}}"#, "y".repeat(kept::MAX_BYTES));
+    for (body, told) in [
+        ("", "not a JSON object"),
+        ("{", "EOF"),
+        ("[1]", "not a JSON object"),
+        (r#"{"state":{"a":1}}"#, "missing field `content`"),
+        (r#"{"content":"x","kept":{"a":1}}"#, "unknown field `kept`"),
+        (r#"{"content":"x","state":{"a b":1}}"#, "\"a b\" is not a name"),
+        (r#"{"content":"x","state":{"a":9007199254740993}}"#, "cannot be kept exactly"),
+        (r#"{"content":"x","state":{"a":1,"a":2}}"#, "stands twice"),
+        (&large, "at most 16384 are kept"),
+        (&endless, "it is longer than"),
+    ] {
+        let (url, _) = service(200, kept::MEDIA_TYPE, body).await;
+        let reply = reply(&url, 5000).await;
+        let (text, is_error) = text(&reply.result);
+        assert!(is_error && text.starts_with("The tool ran, but its answer") && text.contains(told), "{text}");
+        assert!(reply.kv.is_empty() && text.len() < 5_000, "{}", text.len());
+    }
+}
+
 /// certain refusals are error results.
 #[tokio::test]
 async fn a_4xx_and_a_redirect_are_error_results() {
@@ -171,6 +222,9 @@ async fn b3_the_envelope_and_its_key() {
     let (url, seen) = service(200, "text/plain", "ok").await;
     let http = Http::default();
     let mut call = call(Target::Http { url: url.clone() }, json!({"env": "dev", "n": [1, 2.5]}));
+    let mut kept = KvPatch::new();
+    kept.set("page", &json!(3)).unwrap();
+    call.state = call.state.after(&kept).unwrap();
     for attempt in 1..=3 {
         call.attempt = attempt;
         http.call(&call, &url).await;
@@ -189,6 +243,7 @@ async fn b3_the_envelope_and_its_key() {
             "attempt": i + 1,
             "tool": "tool",
             "arguments": {"env": "dev", "n": [1, 2.5]},
+            "state": {"page": 3},
         });
         assert_eq!(serde_json::from_str::<Value>(body).unwrap(), expected);
     }
@@ -219,7 +274,7 @@ async fn what_was_never_sent_is_not_sent() {
     }
     let mut bad = call(Target::Http { url: String::new() }, json!({}));
     bad.execution_key = "a\nb".into();
-    let result = Http::default().call(&bad, "http://127.0.0.1:1/").await;
+    let result = Http::default().call(&bad, "http://127.0.0.1:1/").await.result;
     assert!(matches!(result, CallResult::NotSent { .. }), "{result:?}");
 }
 
@@ -275,7 +330,7 @@ async fn case_36_no_connection_is_used_twice() {
     let url = format!("http://{address}/");
     let (http, call) = (Http::default(), call(Target::Http { url: url.clone() }, json!({})));
     for _ in 0..3 {
-        assert_eq!(text(&http.call(&call, &url).await), ("ok", false));
+        assert_eq!(text(&http.call(&call, &url).await.result), ("ok", false));
     }
 }
 

@@ -89,7 +89,7 @@ impl Workspace {
                 (CallResult::NotSent { why }, Vec::new())
             }
         };
-        ToolReply { result, files }
+        ToolReply { files, ..result.into() }
     }
 
     async fn run(&self, builtin: Builtin, call: &ToolCall) -> Result<Done, Failure> {
