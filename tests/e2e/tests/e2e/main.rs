@@ -15,6 +15,7 @@ mod counting;
 mod deadlines;
 mod deciding;
 mod edge;
+mod keeping;
 mod killing;
 mod late;
 mod losing;
