@@ -18,6 +18,8 @@ environment:
                 models other than scripted ones
   AWS_ENDPOINT_URL
                 a DynamoDB and SQS endpoint to use instead of the embedded ones
+  DORMOUSE_LINK_SECRET
+                with AWS_ENDPOINT_URL: the secret in Secrets Manager with the keys of approval links
   RUST_LOG      what to log; default info
 ";
 
@@ -98,6 +100,8 @@ pub struct Config {
     pub sweep_every: Duration,
     /// Invocations of the step function at once.
     pub concurrency: usize,
+    /// The secret with the keys of approval links, where table and queue are elsewhere.
+    pub link_secret: Option<String>,
 }
 
 impl Config {
@@ -112,6 +116,7 @@ impl Config {
             step_timeout: Duration::from_secs(180),
             sweep_every: Duration::from_secs(1),
             concurrency: 16,
+            link_secret: None,
         }
     }
 }

@@ -8,6 +8,7 @@
 mod config;
 mod database;
 pub mod emulators;
+mod link_keys;
 mod lock;
 mod page;
 mod pump;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use aws_config::BehaviorVersion;
+use dormouse_host::LINK_SECRET;
 use dormouse_localstack::{Backend, Config, Flags, Stack, USAGE};
 use tracing_subscriber::EnvFilter;
 
@@ -40,7 +41,9 @@ async fn run(flags: Flags) -> Result<()> {
             (Backend::Aws(Box::new(config)), format!("runs are kept at {url}"))
         }
     };
-    let mut stack = Stack::start(Config::new(backend, flags.agents)).await?;
+    let link_secret = std::env::var(LINK_SECRET).ok().filter(|secret| !secret.trim().is_empty());
+    let config = Config { link_secret, ..Config::new(backend, flags.agents) };
+    let mut stack = Stack::start(config).await?;
     let address = stack.serve(flags.port).await?;
     let agents = stack.engine().ports().agents.names().join(", ");
     println!("Dormouse is on http://{address} ({kept}; agents: {agents})");

@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base64::Engine as _;
-use dormouse_api::{Function, MAX_BODY_BYTES, function_for, identity::Identity, problem::TYPE_PREFIX};
+use dormouse_api::{Access, Function, MAX_BODY_BYTES, identity::Identity, problem::TYPE_PREFIX, route_for};
 use dormouse_domain::Principal;
 use dormouse_engine::Engine;
 use http_body_util::BodyExt;
@@ -36,19 +36,27 @@ pub(crate) fn app(engine: Engine) -> Router {
 }
 
 async fn front(State(engine): State<Engine>, request: Request) -> Response {
-    if let Some(refusal) = cross_origin(request.headers()) {
+    if let Some(refusal) = other_host(request.headers()) {
+        return refusal;
+    }
+    let route = route_for(request.method(), request.uri().path());
+    // A link is followed from anywhere, and a form of its page says of where it came only that it does not say. Who
+    // holds the token needs nobody's browser to use it.
+    let by_token = route.is_some_and(|route| route.access() == Access::Token);
+    if let Some(refusal) = cross_origin(request.headers()).filter(|_| !by_token) {
         return refusal;
     }
     if request.method() == http::Method::GET && request.uri().path() == "/" {
         return page::response();
     }
     let (parts, body) = request.into_parts();
-    let Some(function) = function_for(&parts.method, parts.uri.path()) else {
+    let Some(route) = route else {
         return into_http(dormouse_api::unrouted());
     };
-    let fields = match identity(&parts.headers, &engine) {
-        Ok(identity) => identity.fields(),
-        Err(detail) => return refuse(StatusCode::UNAUTHORIZED, "unauthenticated", detail),
+    let fields = match (route.access(), identity(&parts.headers, &engine)) {
+        (Access::Token, _) => HashMap::new(),
+        (Access::Caller, Ok(identity)) => identity.fields(),
+        (Access::Caller, Err(detail)) => return refuse(StatusCode::UNAUTHORIZED, "unauthenticated", detail),
     };
     let body = match read(body).await {
         Ok(body) => body,
@@ -62,7 +70,7 @@ async fn front(State(engine): State<Engine>, request: Request) -> Response {
         }
     };
     let event = proxy_event(&parts, &body, fields);
-    let answer = match function {
+    let answer = match route.function() {
         Function::Start => dormouse_api::start(&engine, event).await,
         Function::Respond => dormouse_api::respond(&engine, event).await,
         Function::Control => dormouse_api::control(&engine, event).await,
@@ -87,14 +95,20 @@ fn refuse(status: StatusCode, kind: &str, detail: &str) -> Response {
     (status, headers, document.to_string()).into_response()
 }
 
+/// The refusal of what is meant for another host.
+fn other_host(headers: &HeaderMap) -> Option<Response> {
+    let host = text(headers, "host").unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    if ["127.0.0.1", "localhost", "[::1]"].contains(&name) {
+        return None;
+    }
+    let detail = "the embedded stack is for this machine alone; call it as 127.0.0.1 or localhost";
+    Some(refuse(StatusCode::FORBIDDEN, "forbidden", detail))
+}
+
 /// The refusal of what a page of another origin could have sent.
 fn cross_origin(headers: &HeaderMap) -> Option<Response> {
     let host = text(headers, "host").unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    if !["127.0.0.1", "localhost", "[::1]"].contains(&name) {
-        let detail = "the embedded stack is for this machine alone; call it as 127.0.0.1 or localhost";
-        return Some(refuse(StatusCode::FORBIDDEN, "forbidden", detail));
-    }
     let foreign = headers.contains_key("origin") && text(headers, "origin") != Some(&format!("http://{host}"));
     if foreign || text(headers, "sec-fetch-site") == Some("cross-site") {
         let detail = "the embedded stack takes no requests from pages of other origins";

@@ -3,12 +3,12 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use aws_config::SdkConfig;
-use dormouse_aws::{DynamoStore, SqsQueue, schema::create_table};
+use dormouse_aws::{DynamoStore, SecretKeys, SqsQueue, schema::create_table};
 use dormouse_engine::{
     Engine, Ports, Settings,
-    ports::{Agents as _, StoreError},
+    ports::{Agents as _, Keys, NoKeys, StoreError},
 };
-use dormouse_host::{SystemClock, UuidIds};
+use dormouse_host::{LINK_SECRET, SystemClock, UuidIds};
 use dormouse_models::{Providers, scripted::Scripted};
 use dormouse_tools::{AgentSet, Registry, load_dir};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
@@ -17,6 +17,7 @@ use crate::{
     config::{Backend, Config},
     database,
     emulators::{EmbeddedDynamo, EmbeddedSqs, EmulatorError, sdk_config},
+    link_keys::{self, LinkKeysError},
     lock::{DataLock, LockError},
     pump::{self, Pump},
     server,
@@ -39,6 +40,9 @@ pub enum StackError {
         /// Why.
         source: std::io::Error,
     },
+    /// The keys of tokens can't be had.
+    #[error(transparent)]
+    Keys(#[from] LinkKeysError),
     /// The table can't be made or read.
     #[error("the table cannot be used")]
     Store(#[from] StoreError),
@@ -80,6 +84,7 @@ impl Stack {
         let models = Providers::from_env(Scripted::in_folder(&config.agents));
         let agents = load_agents(&config, settings.max_tool_timeout_ms, &models)?;
         let (lock, dynamo, sqs) = backend(&config.backend, &config.table).await?;
+        let keys = keys(&config)?;
 
         let clock = Arc::new(SystemClock);
         let store = Arc::new(DynamoStore::connect(&dynamo, &config.table, clock.clone()));
@@ -94,6 +99,7 @@ impl Stack {
             agents: Arc::new(agents),
             clock,
             ids: Arc::new(UuidIds),
+            keys,
         };
         let engine = Engine::new(ports, settings.clone());
         if settings.sole_host {
@@ -185,6 +191,22 @@ async fn backend(backend: &Backend, table: &str) -> Result<Clients, StackError> 
         }
         Backend::Clients { dynamo, sqs } => (None, (**dynamo).clone(), (**sqs).clone()),
         Backend::Aws(config) => (None, (**config).clone(), (**config).clone()),
+    })
+}
+
+/// The keys of tokens: in the data folder, which is locked by now; elsewhere than on this machine, in the secret that
+/// is configured.
+fn keys(config: &Config) -> Result<Arc<dyn Keys>, LinkKeysError> {
+    Ok(match &config.backend {
+        Backend::Folder(folder) => Arc::new(link_keys::in_folder(folder)?),
+        Backend::Memory | Backend::Clients { .. } => Arc::new(link_keys::in_memory()?),
+        Backend::Aws(aws) => match &config.link_secret {
+            Some(secret) => Arc::new(SecretKeys::connect(aws, secret.clone())),
+            None => {
+                tracing::warn!("{LINK_SECRET} is not set: approval links are refused");
+                Arc::new(NoKeys)
+            }
+        },
     })
 }
 

@@ -12,10 +12,10 @@ mod world;
 use std::{fmt, sync::Arc};
 
 use aws_config::{BehaviorVersion, SdkConfig};
-use dormouse_aws::{DynamoStore, SqsQueue};
+use dormouse_aws::{DynamoStore, SecretKeys, SqsQueue};
 use dormouse_engine::{
     Engine, Ports, Settings,
-    ports::{Agents, Files, Ids, Models, Queue, Tools},
+    ports::{Agents, Files, Ids, Keys, Models, NoKeys, Queue, Tools},
 };
 use tracing_subscriber::EnvFilter;
 
@@ -28,8 +28,12 @@ pub const TABLE: Variable = Variable { name: "DORMOUSE_TABLE", holds: "the name 
 /// The queue of wakes. Every function that writes needs it.
 pub const QUEUE_URL: Variable = Variable { name: "DORMOUSE_QUEUE_URL", holds: "the URL of the SQS queue" };
 
+/// The secret in Secrets Manager with the keys of approval links. Only what decides needs it, and may read it.
+pub const LINK_SECRET: &str = "DORMOUSE_LINK_SECRET";
+
 /// The store and the queue that the environment names.
 pub struct Host {
+    config: SdkConfig,
     store: Arc<DynamoStore>,
     queue: Arc<dyn Queue>,
     settings: Settings,
@@ -49,6 +53,8 @@ pub struct Parts {
     pub tools: Arc<dyn Tools>,
     /// The agents that can be started.
     pub agents: Arc<dyn Agents>,
+    /// The keys of tokens.
+    pub keys: Arc<dyn Keys>,
 }
 
 impl fmt::Debug for Parts {
@@ -61,7 +67,12 @@ impl Parts {
     /// None of them.
     #[must_use]
     pub fn none() -> Self {
-        Self { models: Arc::new(NoModels), tools: Arc::new(NoTools), agents: Arc::new(NoAgents) }
+        Self {
+            models: Arc::new(NoModels),
+            tools: Arc::new(NoTools),
+            agents: Arc::new(NoAgents),
+            keys: Arc::new(NoKeys),
+        }
     }
 }
 
@@ -76,7 +87,7 @@ impl Host {
         let [table, url] = environment.require([TABLE, QUEUE_URL])?;
         let config = sdk_config().await;
         let queue = Arc::new(SqsQueue::connect(&config, url));
-        Ok(Self { store: store(&config, table), queue, settings: settings(&environment)? })
+        Ok(Self { store: store(&config, table), config, queue, settings: settings(&environment)? })
     }
 
     /// The host of a function that only reads: needs [`TABLE`], and can wake nobody.
@@ -86,8 +97,9 @@ impl Host {
     pub async fn reading_from_env() -> Result<Self, BadEnvironment> {
         let environment = Environment::of_process();
         let [table] = environment.require([TABLE])?;
-        let store = store(&sdk_config().await, table);
-        Ok(Self { store, queue: Arc::new(NoQueue), settings: settings(&environment)? })
+        let config = sdk_config().await;
+        let store = store(&config, table);
+        Ok(Self { config, store, queue: Arc::new(NoQueue), settings: settings(&environment)? })
     }
 
     /// The engine's settings: `DORMOUSE_STEP_TIMEOUT_S` is the step function's timeout in seconds, 180
@@ -95,6 +107,18 @@ impl Host {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The keys in the secret that [`LINK_SECRET`] names. If it names none, there are no links, and the log says so.
+    #[must_use]
+    pub fn keys(&self) -> Arc<dyn Keys> {
+        match Environment::of_process().get(LINK_SECRET) {
+            Some(secret) => Arc::new(SecretKeys::connect(&self.config, secret.to_owned())),
+            None => {
+                tracing::warn!("{LINK_SECRET} is not set: approval links are refused");
+                Arc::new(NoKeys)
+            }
+        }
     }
 
     /// The workspace files, for tools.
@@ -106,7 +130,7 @@ impl Host {
     /// The engine over this store and queue and these parts.
     #[must_use]
     pub fn engine(self, parts: Parts) -> Engine {
-        let Parts { models, tools, agents } = parts;
+        let Parts { models, tools, agents, keys } = parts;
         let ports = Ports {
             store: self.store,
             queue: self.queue,
@@ -115,6 +139,7 @@ impl Host {
             agents,
             clock: Arc::new(SystemClock),
             ids: Arc::new(UuidIds),
+            keys,
         };
         Engine::new(ports, self.settings)
     }

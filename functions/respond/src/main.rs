@@ -1,5 +1,6 @@
-//! Decides requests. Has no models and runs no tools: it checks what a person said, records it, and wakes a
-//! step. `DORMOUSE_AGENTS` is the directory of the agents; `/var/task/agents` if unset.
+//! Decides requests, for who signed in and through links. Has no models and runs no tools: it checks what a person
+//! said, records it, and wakes a step. `DORMOUSE_LINK_SECRET` is the secret with the keys of links; without it there
+//! are none. `DORMOUSE_AGENTS` is the directory of the agents; `/var/task/agents` if unset.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -17,7 +18,8 @@ async fn main() -> anyhow::Result<()> {
         host.settings().max_tool_timeout_ms,
     )?;
     // Arguments that a person changed must fit the tool, and the rules of today as well as those of the run.
-    let parts = Parts { tools: Arc::new(Checker::default()), agents: Arc::new(agents), ..Parts::none() };
+    let parts =
+        Parts { tools: Arc::new(Checker::default()), agents: Arc::new(agents), keys: host.keys(), ..Parts::none() };
     let engine = host.engine(parts);
     let handler = service_fn(async |event: LambdaEvent<ApiGatewayProxyRequest>| {
         Ok::<_, Infallible>(dormouse_api::respond(&engine, event.payload).await)

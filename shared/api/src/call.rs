@@ -71,6 +71,43 @@ impl<'r> Call<'r> {
     }
 }
 
+/// What came without an identity, for a token in its path: read, and not yet admitted.
+#[derive(Debug)]
+pub(crate) struct Visit<'r> {
+    pub(crate) token: &'r str,
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) body: Vec<u8>,
+    request: &'r ApiGatewayProxyRequest,
+}
+
+impl<'r> Visit<'r> {
+    /// Reads `request`, whose path has `token` in it. Who it says it is is not looked at.
+    pub(crate) fn read(request: &'r ApiGatewayProxyRequest, token: &'r str) -> Result<Self, Problem> {
+        let body = body(request)?;
+        let key = idempotency_key(request, &body)?;
+        Ok(Self { token, key, body, request })
+    }
+
+    /// Whether it asks for a page: browsers name HTML, programs that want JSON do not.
+    pub(crate) fn wants_page(&self) -> bool {
+        self.header("accept").split(',').any(|media| is_media(media, "text/html"))
+    }
+
+    /// Whether its body is what a page's form sends.
+    pub(crate) fn is_form(&self) -> bool {
+        is_media(self.header("content-type"), "application/x-www-form-urlencoded")
+    }
+
+    fn header(&self, name: &str) -> &'r str {
+        header(self.request, name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// Whether a media type, with whatever parameters, is this one.
+fn is_media(given: &str, media: &str) -> bool {
+    given.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media)
+}
+
 /// API Gateway gives headers singly and as lists; other hosts may give one of the two.
 fn header<'r>(request: &'r ApiGatewayProxyRequest, name: &str) -> Option<&'r http::HeaderValue> {
     request.headers.get(name).or_else(|| request.multi_value_headers.get(name))

@@ -16,6 +16,8 @@ mod control;
 mod events;
 mod export;
 pub mod identity;
+mod link;
+mod page;
 pub mod problem;
 mod query;
 mod respond;
@@ -28,7 +30,7 @@ use aws_lambda_events::apigw::{ApiGatewayProxyRequest, ApiGatewayProxyResponse};
 use dormouse_engine::{Engine, Swept, ports::StoreError};
 
 pub use call::MAX_BODY_BYTES;
-pub use routes::{Function, function_for};
+pub use routes::{Access, Function, Route, function_for, route_for};
 pub use step::step;
 
 /// Starts runs: `POST /v1/runs`.
@@ -36,7 +38,7 @@ pub async fn start(engine: &Engine, request: ApiGatewayProxyRequest) -> ApiGatew
     problem::answer(start::handle(engine, &request).await)
 }
 
-/// Decides requests: `POST /v1/requests/{id}/respond`, `POST /v1/runs/{id}/respond`.
+/// Decides requests: `POST /v1/requests/{id}/respond`, `POST /v1/runs/{id}/respond`, and by links.
 pub async fn respond(engine: &Engine, request: ApiGatewayProxyRequest) -> ApiGatewayProxyResponse {
     problem::answer(respond::handle(engine, &request).await)
 }

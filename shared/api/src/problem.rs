@@ -75,7 +75,8 @@ kinds! {
     DigestMismatch: 409, "digest-mismatch", "Digest mismatch";
     /// The run is not in a state for this.
     WrongState: 409, "wrong-state", "Wrong state";
-    /// It can no longer be decided. Member `request_status`: `expired`, or `cancelled`, which is withdrawn.
+    /// It can no longer be decided. Member `request_status`: `expired`, or `cancelled`, which is withdrawn; without it,
+    /// it is the link that is over.
     Expired: 410, "expired", "No longer open";
     /// More than is taken.
     TooLarge: 413, "too-large", "Too large";
@@ -83,7 +84,8 @@ kinds! {
     KeyReused: 422, "key-reused", "Idempotency key reused";
     /// What is stored can't be read. Trying again does not help.
     Internal: 500, "internal", "Internal error";
-    /// Try again. Member `outcome` is `unknown` if it may have been done, else `unchanged`.
+    /// Try again, or, without `Retry-After`, it is not set up here. Member `outcome` is `unknown` if it may have been
+    /// done, else `unchanged`.
     Unavailable: 503, "unavailable", "Unavailable";
 }
 
@@ -122,6 +124,11 @@ impl Problem {
         self
     }
 
+    /// Notes it for whoever runs this.
+    pub(crate) fn log(&self) {
+        tracing::info!(status = self.kind.status(), kind = self.kind.name(), detail = self.detail, "refused");
+    }
+
     /// The document.
     #[must_use]
     pub fn document(&self) -> Value {
@@ -145,6 +152,10 @@ impl From<Cause> for Problem {
             Cause::Refused(refusal) => refusal.into(),
             Cause::KeyReused => Self::new(Kind::KeyReused, text),
             Cause::TooLarge(_) => Self::new(Kind::TooLarge, text),
+            Cause::NotSetUp(what) => {
+                tracing::warn!(what, "asked for, and not set up");
+                Self::new(Kind::Unavailable, text).member("outcome", "unchanged")
+            }
             Cause::Unavailable(source) => {
                 tracing::error!(error = %chain(source.as_ref()), "unavailable");
                 unavailable(text, "unchanged")
@@ -176,6 +187,7 @@ impl From<Refusal> for Problem {
             Refusal::AlreadyDecided(settled) => {
                 Self::new(Kind::AlreadyDecided, text).member("decision", view::decision(&settled))
             }
+            Refusal::LinkExpired => Self::new(Kind::Expired, text),
             Refusal::Gone(status) => Self::new(Kind::Expired, text).member("request_status", status.as_str()),
             Refusal::NotOffered { offered, .. } => {
                 let offered: Vec<_> = offered.into_iter().map(DecisionKind::as_str).collect();
@@ -212,6 +224,26 @@ impl Reply {
         Self { status: 202, ..Self::ok(body) }
     }
 
+    /// What was asked for was made.
+    pub(crate) fn created(body: &Value) -> Self {
+        Self { status: 201, ..Self::ok(body) }
+    }
+
+    /// A problem document.
+    pub(crate) fn problem(problem: &Problem) -> Self {
+        Self {
+            status: problem.kind.status(),
+            media_type: "application/problem+json",
+            text: problem.document().to_string(),
+            headers: problem.headers.clone(),
+        }
+    }
+
+    /// A page.
+    pub(crate) fn page(status: u16, text: String) -> Self {
+        Self { status, media_type: "text/html; charset=utf-8", text, headers: Vec::new() }
+    }
+
     /// Lines of JSON, each with its line break.
     pub(crate) fn lines(text: String) -> Self {
         Self { status: 200, media_type: "application/x-ndjson", text, headers: Vec::new() }
@@ -229,9 +261,8 @@ pub(crate) fn answer(outcome: Result<Reply, Problem>) -> ApiGatewayProxyResponse
     match outcome {
         Ok(reply) => response(reply.status, reply.media_type, reply.text, &reply.headers),
         Err(problem) => {
-            let status = problem.kind.status();
-            tracing::info!(status, kind = problem.kind.name(), detail = problem.detail, "refused");
-            response(status, "application/problem+json", problem.document().to_string(), &problem.headers)
+            problem.log();
+            answer(Ok(Reply::problem(&problem)))
         }
     }
 }

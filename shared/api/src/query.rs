@@ -132,6 +132,7 @@ fn reading(cause: Cause) -> Problem {
         | Cause::Refused(_)
         | Cause::KeyReused
         | Cause::TooLarge(_)
+        | Cause::NotSetUp(_)
         | Cause::Unavailable(_)
         | Cause::Unknown(_)
         | Cause::Corrupt(_) => cause.into(),

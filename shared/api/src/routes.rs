@@ -34,6 +34,9 @@ pub(crate) enum Respond {
     Run,
     /// To a request by its name.
     Request,
+    MakeLink,
+    ShowLink,
+    DecideByLink,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +70,22 @@ impl Endpoint {
     }
 }
 
+/// Who gets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Whoever the authorizer names.
+    Caller,
+    /// Whoever holds the token in the path: such a route has no authorizer, and what it is told of one is not looked
+    /// at.
+    Token,
+}
+
 /// A route.
 #[derive(Debug)]
 pub struct Route {
     /// The method.
     pub method: Method,
-    /// The path, with `{id}` for the name of a run or a request.
+    /// The path, with `{id}` for the name of a run or a request, `{token}` for a token.
     pub path: &'static str,
     endpoint: Endpoint,
 }
@@ -84,9 +97,23 @@ impl Route {
         self.endpoint.function()
     }
 
-    /// The id in `path`, empty for a route without one; none if the route is not for this path.
+    /// Who gets in.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        match self.endpoint {
+            Endpoint::Respond(Respond::ShowLink | Respond::DecideByLink) => Access::Token,
+            Endpoint::Respond(Respond::Run | Respond::Request | Respond::MakeLink)
+            | Endpoint::Start
+            | Endpoint::Control(_)
+            | Endpoint::Query(_) => Access::Caller,
+        }
+    }
+
+    /// The id or token in `path`, empty for a route without one; none if the route is not for this path.
     fn id_in<'p>(&self, path: &'p str) -> Option<&'p str> {
-        let Some((head, tail)) = self.path.split_once("{id}") else {
+        let Some((head, (_, tail))) =
+            self.path.split_once('{').and_then(|(head, rest)| Some((head, rest.split_once('}')?)))
+        else {
             return (path == self.path).then_some("");
         };
         let id = path.strip_prefix(head)?.strip_suffix(tail)?;
@@ -99,7 +126,7 @@ const fn route(method: Method, path: &'static str, endpoint: Endpoint) -> Route 
 }
 
 /// All routes.
-pub static ROUTES: [Route; 15] = [
+pub static ROUTES: [Route; 18] = [
     route(Method::POST, "/v1/runs", Endpoint::Start),
     route(Method::GET, "/v1/runs", Endpoint::Query(Query::Runs)),
     route(Method::GET, "/v1/runs/{id}", Endpoint::Query(Query::Run)),
@@ -115,6 +142,11 @@ pub static ROUTES: [Route; 15] = [
     route(Method::GET, "/v1/requests", Endpoint::Query(Query::Requests)),
     route(Method::GET, "/v1/requests/{id}", Endpoint::Query(Query::Request)),
     route(Method::POST, "/v1/requests/{id}/respond", Endpoint::Respond(Respond::Request)),
+    route(Method::POST, "/v1/requests/{id}/links", Endpoint::Respond(Respond::MakeLink)),
+    // Not the query function's, although it only reads: who can tell a good token from a bad one can make one, and
+    // with one decide. So what cannot write has no keys (docs/decisions/0009).
+    route(Method::GET, "/v1/links/{token}", Endpoint::Respond(Respond::ShowLink)),
+    route(Method::POST, "/v1/links/{token}", Endpoint::Respond(Respond::DecideByLink)),
 ];
 
 /// The routes for `path`, whatever the method, each with the id in it.
@@ -122,12 +154,18 @@ fn at(path: &str) -> impl Iterator<Item = (&'static Route, &str)> {
     ROUTES.iter().filter_map(move |route| Some((route, route.id_in(path)?)))
 }
 
-/// The function that answers `method` on `path`. For a path that exists but not with this method it
-/// is one that answers 405; none: there is no such path.
+/// The route of `method` on `path`. For a path that exists but not with this method it is one whose function answers
+/// 405; none: there is no such path.
+#[must_use]
+pub fn route_for(method: &Method, path: &str) -> Option<&'static Route> {
+    let exact = at(path).find(|(route, _)| route.method == *method);
+    exact.or_else(|| at(path).next()).map(|(route, _)| route)
+}
+
+/// The function that answers `method` on `path`, as [`route_for`] says.
 #[must_use]
 pub fn function_for(method: &Method, path: &str) -> Option<Function> {
-    let exact = at(path).find(|(route, _)| route.method == *method);
-    exact.or_else(|| at(path).next()).map(|(route, _)| route.function())
+    route_for(method, path).map(Route::function)
 }
 
 /// The endpoint that `request` is for, and the id in its path.
@@ -147,7 +185,7 @@ pub(crate) fn find(request: &ApiGatewayProxyRequest) -> Result<(Endpoint, &str),
 
 /// There is no such path.
 pub(crate) fn no_route() -> Problem {
-    Problem::new(Kind::NotFound, "there is no such path; the paths begin with /v1/runs or /v1/requests")
+    Problem::new(Kind::NotFound, "there is no such path; the paths begin with /v1/runs, /v1/requests or /v1/links")
 }
 
 /// A route that another function answers: the deployment sends it to the wrong one.

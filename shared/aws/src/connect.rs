@@ -37,6 +37,11 @@ pub(crate) fn dynamo(config: &SdkConfig) -> aws_sdk_dynamodb::Client {
     aws_sdk_dynamodb::Client::from_conf(config.build())
 }
 
+pub(crate) fn secrets(config: &SdkConfig) -> aws_sdk_secretsmanager::Client {
+    let config = aws_sdk_secretsmanager::config::Builder::from(config);
+    aws_sdk_secretsmanager::Client::from_conf(config.timeout_config(timeouts()).retry_config(retries()).build())
+}
+
 pub(crate) fn sqs(config: &SdkConfig) -> aws_sdk_sqs::Client {
     let config = aws_sdk_sqs::config::Builder::from(config).timeout_config(timeouts()).retry_config(retries());
     aws_sdk_sqs::Client::from_conf(config.build())

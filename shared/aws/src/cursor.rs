@@ -3,10 +3,9 @@
 //! owner's own list.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use dormouse_domain::{RequestId, RunId};
+use dormouse_domain::{Digest, RequestId, RunId};
 use dormouse_engine::ports::StoreError;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// Which of the two lists of the listing index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(crate) fn name(partitions: &[String]) -> String {
     match partitions {
         [one] => one.clone(),
         // No partition key has a line break in it: the names of people and groups have no control characters.
-        several => format!("{:x}", Sha256::digest(several.join("\n").as_bytes())),
+        several => Digest::of(several.join("\n").as_bytes()).to_string(),
     }
 }
 

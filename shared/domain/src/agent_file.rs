@@ -77,7 +77,8 @@ fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
 }
 
 /// Reads `90s`, `500ms`, `15m`, `6h` or `2d` as milliseconds.
-fn duration_ms(text: &str) -> Option<u64> {
+#[must_use]
+pub fn duration_ms(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
     let unit = match &text[digits..] {

@@ -29,6 +29,7 @@ use crate::{
     plan::{self, Plan},
     policy::{self, Asked, Verdict},
     run::Run,
+    token,
 };
 use call::CallBook;
 use request::RequestBook;
@@ -276,8 +277,13 @@ impl Audit {
                 self.lose_running();
                 (0..).zip(requests).try_for_each(|(ordinal, opened)| self.opened(ordinal, opened))
             }
-            Fact::RequestDecided { request, decision, by, digest } => {
-                self.decided(*request, decision, by, digest.as_ref(), entry.at)
+            Fact::RequestDecided { request, decision, by, digest, via } => {
+                self.decided(*request, decision, by, digest.as_ref(), entry.at)?;
+                ensure(
+                    via.is_none() || token::shareable(decision.kind()),
+                    "I6",
+                    "a link decides what none can give out",
+                )
             }
             Fact::WaitExpired { requests } => requests.iter().try_for_each(|key| self.wait_expired(*key, entry.at)),
             Fact::Reopened {} => self.reopened(),

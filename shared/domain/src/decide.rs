@@ -13,7 +13,7 @@ use crate::{
     json,
     next::{Next, next},
     plan,
-    request::{DecisionKind, Request, RequestStatus, Settled},
+    request::{DecisionKind, Request, RequestStatus, Settled, Via},
     run::Run,
 };
 
@@ -55,6 +55,18 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Which of the decisions on offer it is.
+    #[must_use]
+    pub fn kind(&self) -> DecisionKind {
+        match self {
+            Self::Approve => DecisionKind::Approve,
+            Self::Edit { .. } => DecisionKind::Edit,
+            Self::Deny { .. } => DecisionKind::Deny,
+            Self::Answer { .. } => DecisionKind::Answer,
+            Self::Settle { .. } => DecisionKind::Settle,
+        }
+    }
+
     /// What this decision promises and what it does not, in words (E4): that it is decided once is one
     /// thing, how often something runs is another.
     #[must_use]
@@ -149,6 +161,9 @@ pub enum Refusal {
     /// It is gone.
     #[error("this request can no longer be decided: it is {}", .0.as_str())]
     Gone(RequestStatus),
+    /// The link through which it came is over.
+    #[error("this link has expired; ask for a new one, or sign in and decide there")]
+    LinkExpired,
     /// This decision is not one of those offered.
     #[error("the decision {} is not on offer here; offered: {}", given.as_str(), names(offered))]
     NotOffered {
@@ -202,9 +217,7 @@ pub fn check(
     now: Millis,
     fits: &dyn Fn(&Value) -> Result<(), String>,
 ) -> Result<Decision, Refusal> {
-    if !request.is_for(by) {
-        return Err(not_theirs(request, by));
-    }
+    entitled(request, by)?;
     still_open(request, now)?;
     if !request.decisions.contains(&answer.decision) {
         return Err(Refusal::NotOffered { given: answer.decision, offered: request.decisions.clone() });
@@ -251,7 +264,7 @@ pub struct Deciding {
     pub digest: Option<Digest>,
 }
 
-/// What `decision` of `request`, made by `by` at `now`, writes to the journal that `run` was folded from.
+/// What `decision` of `request`, made by `by` at `now` through `via`, writes to the journal that `run` was folded from.
 /// One that cancels ends the run at once (D4), unless something runs that must settle first.
 ///
 /// # Errors
@@ -261,6 +274,7 @@ pub fn record(
     request: &Request,
     decision: Decision,
     by: &Principal,
+    via: Option<Via>,
     now: Millis,
 ) -> Result<Deciding, Corrupt> {
     let about_arguments = match &decision {
@@ -269,8 +283,9 @@ pub fn record(
         Decision::Deny { .. } | Decision::Answer { .. } => false,
     };
     let digest = about_arguments.then(|| request.digest.clone());
-    let settled = Settled { decision: decision.clone(), by: by.clone(), at: now };
-    let fact = Fact::RequestDecided { request: request.id.key, decision, by: by.clone(), digest: digest.clone() };
+    let settled = Settled { decision: decision.clone(), by: by.clone(), at: now, via: via.clone() };
+    let (request, by) = (request.id.key, by.clone());
+    let fact = Fact::RequestDecided { request, decision, by, digest: digest.clone(), via };
     let mut after = run.clone();
     // The entry is not the one that is written, only what it says is.
     let entry_id = EntryId(String::new());
@@ -305,11 +320,16 @@ fn check_digest(stored: &Digest, answer: &Answer, retries: bool) -> Result<(), R
     }
 }
 
-/// To whom a request does not exist it is not found; whose run it is sees it, and is told who decides.
-fn not_theirs(request: &Request, by: &Caller) -> Refusal {
+/// Whether `by` may decide `request`. To whom a request does not exist it is not found; whose run it is sees it, and
+/// is told who decides.
+///
+/// # Errors
+/// [`Refusal::NotFound`] or [`Refusal::NotEntitled`].
+pub fn entitled(request: &Request, by: &Caller) -> Result<(), Refusal> {
     match &request.approvers {
-        Some(approvers) if request.owner == by.principal => Refusal::NotEntitled(approvers.clone()),
-        Some(_) | None => Refusal::NotFound,
+        _ if request.is_for(by) => Ok(()),
+        Some(approvers) if request.owner == by.principal => Err(Refusal::NotEntitled(approvers.clone())),
+        Some(_) | None => Err(Refusal::NotFound),
     }
 }
 

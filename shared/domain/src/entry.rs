@@ -17,7 +17,7 @@ use crate::{
     kv::KvPatch,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage, is_false},
     plan::Plan,
-    request::{DecisionKind, RequestKind},
+    request::{DecisionKind, RequestKind, Via},
     retry::FailureClass,
     windows::Windows,
 };
@@ -269,6 +269,9 @@ pub enum Fact {
         /// The digest of what the person saw, where the decision is about arguments.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
+        /// By what way it came, if not from somebody who had signed in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
     },
     /// The conversation goes on without waiting any longer for these requests, which can still be
     /// decided.

@@ -8,7 +8,8 @@
 //! in production.
 //!
 //! Read in this order: [`ids`], [`message`], [`agent`], [`kv`], [`entry`], [`run`] (the fold),
-//! [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`transcript`], [`item`].
+//! [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`token`],
+//! [`transcript`], [`item`].
 
 pub mod agent;
 pub mod agent_file;
@@ -31,6 +32,7 @@ pub mod request;
 pub mod retry;
 pub mod run;
 mod same;
+pub mod token;
 pub mod transcript;
 pub mod windows;
 

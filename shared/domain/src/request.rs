@@ -16,6 +16,7 @@ use crate::{
     plan::{self, Question},
     run::{AskWhy, Call, CallState, Repeats, Run},
     same,
+    token::LinkId,
     windows::Windows,
 };
 
@@ -123,6 +124,20 @@ pub struct Settled {
     pub by: Principal,
     /// When.
     pub at: Millis,
+    /// By what way it came, if not from somebody who had signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
+}
+
+/// By what way a decision came of somebody who had not signed in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Through a link that they who decided had made and given to somebody.
+    Link {
+        /// Which.
+        id: LinkId,
+    },
 }
 
 /// A request as it is persisted, shown and decided.

@@ -187,7 +187,7 @@ fn a16_c4_e1_who_and_when() {
         let gone = Request { status, ..approval.clone() };
         assert_eq!(judge(&gone, json!({"decision": "deny"})), Err(Refusal::Gone(status)));
     }
-    let settled = Settled { decision: Decision::Approve, by: who("acme", "ann"), at: Millis(7) };
+    let settled = Settled { decision: Decision::Approve, by: who("acme", "ann"), at: Millis(7), via: None };
     let decided = Request { status: RequestStatus::Decided, decision: Some(settled.clone()), ..approval };
     assert_eq!(judge(&decided, json!({"decision": "deny"})), Err(Refusal::AlreadyDecided(Box::new(settled))));
 }

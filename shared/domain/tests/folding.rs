@@ -234,7 +234,7 @@ fn case_16_a_rejected_call_is_never_run() {
         let opened = Opened { call, kind, windows, decisions };
         story.put("d", Fact::Suspended { requests: vec![opened], until: None });
         let request = RequestKey::new(story.run.len - 1, 0);
-        let decided = |decision| Fact::RequestDecided { request, decision, by: me(), digest: None };
+        let decided = |decision| Fact::RequestDecided { request, decision, by: me(), digest: None, via: None };
         match how {
             "denied" => story.put("~", decided(deny.clone())).start("e"),
             "expired" => story.start("e").put("e", Fact::RequestExpired { requests: vec![request] }),
@@ -485,7 +485,7 @@ fn e9_what_was_handed_on_is_not_told_again() {
     story.start("e").put("e", Fact::WaitExpired { requests: vec![request] });
     let seen = story.run.len;
     let decision = Decision::Deny { reason: None };
-    story.put("~", Fact::RequestDecided { request, decision, by: me(), digest: None });
+    story.put("~", Fact::RequestDecided { request, decision, by: me(), digest: None, via: None });
     let untold = |run: &Run| run.messages.iter().filter(|message| message.late.is_some()).count();
     assert_eq!(untold(&story.run), 1);
     let block = ReplyBlock::ToolCall { id: "c".into(), name: "do".into(), arguments: "{}".into(), raw: None };

@@ -35,6 +35,9 @@ pub enum Problem {
     /// It is too large.
     #[error("{0}")]
     TooLarge(String),
+    /// This deployment is not set up for it; whoever runs it can change that.
+    #[error("{0} are not set up here; nothing was changed")]
+    NotSetUp(&'static str),
     /// The store did not take it; it can be tried again.
     #[error("temporarily unavailable, nothing was changed; try again")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),

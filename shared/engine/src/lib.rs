@@ -6,12 +6,13 @@
 //! machine owns, what to do next, is in `dormouse-domain`; what the host owns, doing it, is here.
 //!
 //! Read in this order: [`ports`], `journal` (loading and folding), `amend` (writers that are not
-//! drivers), `respond`, `control`, `start`, then `step` and below it `drive`, `calls`, `stop`.
+//! drivers), `respond`, `link`, `control`, `start`, then `step` and below it `drive`, `calls`, `stop`.
 
 mod amend;
 mod control;
 mod error;
 mod journal;
+mod link;
 pub mod ports;
 mod query;
 mod respond;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub use amend::IdempotencyKey;
 pub use control::Changed;
 pub use error::Problem;
+pub use link::{LinkMade, LinkView};
 pub use query::RunView;
 pub use respond::Responded;
 pub use start::{StartRun, Started};
@@ -49,6 +51,8 @@ pub struct Ports {
     pub clock: Arc<dyn ports::Clock>,
     /// New names.
     pub ids: Arc<dyn ports::Ids>,
+    /// The keys that tokens are signed with.
+    pub keys: Arc<dyn ports::Keys>,
 }
 
 /// What a host sets.

@@ -5,11 +5,12 @@
 //! and the other is told what stands (E2).
 
 use dormouse_domain::{
-    Caller, Millis, RequestId, Run, RunId,
+    Caller, Millis, Principal, RequestId, Run, RunId,
     decide::{self, Answer, Deciding},
     policy,
-    request::{Request, RequestStatus, Settled},
+    request::{Request, RequestStatus, Settled, Via},
     run::Status,
+    token::Link,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,6 +37,15 @@ pub struct Responded {
     pub run_status: Status,
 }
 
+/// By what way somebody decides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Through<'a> {
+    /// They signed in.
+    SignIn(&'a Caller),
+    /// By a link, in the name of who made it.
+    Link(&'a Link),
+}
+
 impl Engine {
     /// Decides request `id` by `answer`, as `by`.
     ///
@@ -48,9 +58,21 @@ impl Engine {
         answer: &Answer,
         key: Option<&IdempotencyKey>,
     ) -> Result<Responded, Problem> {
-        self.amend(&by.principal, key, &id.run, Some(id), |run, row, now| {
+        self.decide(&by.principal, id, Through::SignIn(by), answer, key).await
+    }
+
+    /// Decides request `id` by `answer`, which `by` gives `through`.
+    pub(crate) async fn decide(
+        &self,
+        by: &Principal,
+        id: &RequestId,
+        through: Through<'_>,
+        answer: &Answer,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Responded, Problem> {
+        self.amend(by, key, &id.run, Some(id), |run, row, now| {
             let row = row.ok_or(Problem::NotFound("request"))?;
-            self.decision(run, row, answer, by, now)
+            self.decision(run, row, answer, through, now)
         })
         .await
     }
@@ -105,7 +127,7 @@ impl Engine {
         run: &Run,
         row: &Request,
         answer: &Answer,
-        by: &Caller,
+        through: Through<'_>,
         now: Millis,
     ) -> Result<Amendment<Responded>, Problem> {
         let today = self.ports.agents.policy(&run.agent);
@@ -115,13 +137,19 @@ impl Engine {
             // A person's word is no way around what is forbidden (E5, case 12).
             policy::forbidden(tool, arguments, &[&run.definition.policy, &today]).map_or(Ok(()), Err)
         };
-        let decision = decide::check(row, answer, by, now, &fits)?;
+        let (decision, by, via) = match through {
+            Through::SignIn(by) => (decide::check(row, answer, by, now, &fits)?, &by.principal, None),
+            Through::Link(link) => {
+                let via = Via::Link { id: link.id.clone() };
+                (link.check(row, answer, now, &fits)?, &link.issuer, Some(via))
+            }
+        };
         if run.requests.get(&row.id.key).is_none_or(|request| request.status != RequestStatus::Pending) {
             // Row and journal are written together and the row was read last, so this is a read that
             // fell between a transaction's items.
             return Err(Problem::Unavailable(WriteError::Contention.into()));
         }
-        let deciding = decide::record(run, row, decision, &by.principal, now);
+        let deciding = decide::record(run, row, decision, by, via, now);
         let Deciding { facts, settled, digest } = deciding.map_err(|error| Problem::Corrupt(error.into()))?;
         let (request_id, run_id) = (row.id.clone(), run.id.clone());
         let (id, inbox) = (row.id.clone(), row.inbox());

@@ -9,5 +9,5 @@ pub use faults::{Fault, FaultyStore};
 pub use store::MemoryStore;
 pub use world::{
     AgentList, FakeTools, ManualClock, MemoryQueue, ScriptedModels, SequentialIds, World, agent, answer, approve, call,
-    say,
+    say, test_keys,
 };

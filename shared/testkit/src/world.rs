@@ -20,6 +20,7 @@ use dormouse_domain::{
     request::{DecisionKind, Request},
     retry::{Failure, FailureClass},
     run::Status,
+    token::KeyRing,
     transcript::Prompt,
 };
 use dormouse_engine::{
@@ -286,6 +287,16 @@ pub fn call(id: &str, name: &str, arguments: &str) -> ReplyBlock {
     ReplyBlock::ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned(), raw: None }
 }
 
+/// The keys of every world: one, which everybody knows.
+///
+/// # Panics
+/// Never: they are legal.
+#[must_use]
+#[expect(clippy::expect_used, reason = "the text is this crate's own")]
+pub fn test_keys() -> Arc<KeyRing> {
+    Arc::new(KeyRing::parse(&KeyRing::text_of_one("test", &[7; 32])).expect("legal keys"))
+}
+
 /// How long steps have, in milliseconds.
 const STEP_MS: u64 = 180_000;
 
@@ -326,6 +337,7 @@ impl Default for World {
             agents: agents.clone(),
             clock: clock.clone(),
             ids: Arc::new(SequentialIds::default()),
+            keys: test_keys(),
         };
         let engine = Engine::new(ports, Settings::new("host".to_owned(), STEP_MS));
         Self { engine, memory, store, queue, models, tools, agents, clock }

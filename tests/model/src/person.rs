@@ -271,7 +271,8 @@ impl Protocol {
         if known.run.requests.get(&key).is_none_or(|request| request.status != RequestStatus::Pending) {
             return None; // 503
         }
-        let Deciding { facts, settled, digest } = decide::record(&known.run, row, decision, &by, state.now).ok()?;
+        let Deciding { facts, settled, digest } =
+            decide::record(&known.run, row, decision, &by, None, state.now).ok()?;
         let write = self.amend(state, known, facts);
         let decide = Decide { key, settled, digest, now: state.now };
         Some(Write { decide: Some(decide), receipt, ..write })
@@ -300,6 +301,7 @@ impl Protocol {
             | Refusal::NotOffered { .. }
             | Refusal::DigestMissing
             | Refusal::DigestMismatch
+            | Refusal::LinkExpired
             | Refusal::Invalid(_)
             | Refusal::BadEdit(_) => true,
         };

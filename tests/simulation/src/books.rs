@@ -188,10 +188,11 @@ impl Books {
         let unknown = book.rows.keys().find(|key| !book.run.requests.contains_key(key));
         self.sim.ensure(unknown.is_none(), || format!("I5: row {unknown:?} of {id} is in no entry"));
         for entry in &book.entries {
-            if let Fact::RequestDecided { request, decision, by, .. } = &entry.fact {
+            if let Fact::RequestDecided { request, decision, by, via, .. } = &entry.fact {
                 let stands = book.rows.get(request).and_then(|row| row.decision.as_ref());
-                let same = stands
-                    .is_some_and(|settled| (&settled.decision, &settled.by, settled.at) == (decision, by, entry.at));
+                let same = stands.is_some_and(|settled| {
+                    (&settled.decision, &settled.by, settled.at, &settled.via) == (decision, by, entry.at, via)
+                });
                 self.sim.ensure(same, || format!("I5: {request} of {id} is decided {decision:?}, its row {stands:?}"));
             }
         }

@@ -7,6 +7,7 @@ use dormouse_domain::{
     Caller, Digest, Principal, RequestId, RunId,
     decide::{Answer, Refusal},
     request::Settled,
+    token::shareable,
 };
 use dormouse_engine::{Engine, IdempotencyKey, Problem, Responded};
 
@@ -89,6 +90,7 @@ impl World {
             | Problem::WrongState(_)
             | Problem::Refused(_)
             | Problem::KeyReused
+            | Problem::NotSetUp(_)
             | Problem::TooLarge(_)) => Told::Refused(other.to_string()),
         }
     }
@@ -115,11 +117,20 @@ impl World {
     ) -> Told<Responded> {
         let (by, request, given, with) = (self.owner.clone(), id.clone(), answer.clone(), key.cloned());
         let what = format!("{:?} {}", answer.decision, id.key);
+        // A link of one's own is another way to the same decision; a key is only good for one way.
+        let by_link = key.is_none() && shareable(answer.decision) && self.sim.dice.chance(300);
+        if by_link {
+            self.sim.count("answered by link");
+        }
         // Who gives up waiting knows nothing.
         let entered = self.enter(id, answer);
         let told = self
             .ask_as(host, actor, &what, move |engine| async move {
-                engine.respond(&by, &request, &given, with.as_ref()).await
+                if !by_link {
+                    return engine.respond(&by, &request, &given, with.as_ref()).await;
+                }
+                let made = engine.make_link(&by, &request, None, None).await?;
+                engine.respond_by_link(&made.token, &given, None).await
             })
             .await;
         let settled = match &told {

@@ -5,6 +5,7 @@ use dormouse_domain::{
     decide::{Decision, Resolution},
     entry::CallResult,
     plan::Plan,
+    request::Via,
 };
 
 use crate::sim::Sim;
@@ -28,7 +29,8 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         Fact::Suspended { requests, .. } => {
             requests.iter().for_each(|opened| sim.count(format!("asks {:?}", opened.kind)));
         }
-        Fact::RequestDecided { decision, .. } => sim.count(match decision {
+        Fact::RequestDecided { via: Some(Via::Link { .. }), .. } => sim.count("decides by link"),
+        Fact::RequestDecided { decision, via: None, .. } => sim.count(match decision {
             Decision::Approve => "decides to approve",
             Decision::Edit { .. } => "approves with other arguments",
             Decision::Deny { .. } => "decides to deny",
@@ -151,6 +153,7 @@ pub const EXPECTED: &[&str] = &[
     "asks Question",
     "asks Uncertain",
     "decides to approve",
+    "decides by link",
     "approves with other arguments",
     "decides to deny",
     "answers, and ends the run",

@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::config::retry::RetryPartition;
 use aws_smithy_async::time::TimeSource;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dormouse_aws::{DynamoStore, READ_ATTEMPTS, SqsQueue, timeouts};
+use dormouse_domain::token::KeyRing;
 use dormouse_engine::{Engine, Ports, Settings, ports::Ids};
 
 use crate::{
@@ -113,6 +114,7 @@ impl Host {
         ledger: &Arc<Ledger>,
         agents: &Arc<SimAgents>,
         clients: &Clients,
+        keys: &Arc<KeyRing>,
     ) -> Arc<Self> {
         let sim = &ledger.sim;
         let clock = SkewedClock { time: sim.time, ahead_ms };
@@ -127,6 +129,7 @@ impl Host {
             agents: Arc::clone(agents) as _,
             clock: Arc::new(clock),
             ids: Arc::new(SimIds(Arc::clone(sim))),
+            keys: Arc::clone(keys) as _,
         };
         let engine = Engine::new(ports, Settings::new(name.clone(), step_ms));
         Arc::new(Self { name, clock, engine, tools, invocations: AtomicU64::new(0) })

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_domain::{Caller, Principal, item::standing, run::Status};
+use dormouse_domain::{Caller, Principal, item::standing, run::Status, token::KeyRing};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
@@ -101,9 +101,11 @@ impl World {
         dormouse_aws::schema::create_table(&clients.dynamo, TABLE).await.expect("a table");
         let step_ms = sim.dice.pick(&[20_000, 60_000, 180_000]);
         let skewed = !sim.swarm.calm && sim.dice.chance(700);
+        let keys = KeyRing::parse(&KeyRing::text_of_one("a", &[7; 32])).expect("legal keys");
+        let keys = Arc::new(keys);
         let host = |name: &str| {
             let ahead_ms = if skewed { sim.dice.range(0..=MOST_SKEW_MS) } else { 0 };
-            Host::new(name, ahead_ms, step_ms, &ledger, &agents, &clients)
+            Host::new(name, ahead_ms, step_ms, &ledger, &agents, &clients, &keys)
         };
         let idle = ["step1", "step2", "step3"].map(host).to_vec();
         let api = ["api1", "api2"].map(host).to_vec();

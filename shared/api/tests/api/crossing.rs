@@ -1,7 +1,7 @@
 //! Nothing crosses: two tenants, and of one tenant whose run it is, who decides, and everybody else, on every
 //! route that there is (A16, case 5).
 
-use dormouse_api::{identity::Identity, routes::ROUTES};
+use dormouse_api::{Access, identity::Identity, routes::ROUTES};
 use dormouse_domain::{Millis, Principal};
 use dormouse_testkit::{agent, call};
 use http::Method;
@@ -73,7 +73,7 @@ async fn waiting(app: &App, tool: &str) -> (String, Value) {
 /// The body that a route takes.
 fn body_for(path: &str, request: &Value) -> Value {
     match path.rsplit('/').next() {
-        Some("respond") => approval(request),
+        Some("respond" | "{token}") => approval(request),
         Some("messages") => json!({ "text": "hi" }),
         Some("mode") => json!({ "mode": "plan" }),
         Some("runs") => json!({ "agent": "guarded", "input": "go" }),
@@ -100,8 +100,9 @@ fn expected(user: User, method: &Method, path: &str) -> Gets {
         ("GET", "/v1/requests") if user == SUE => Gets::It,
         ("GET", "/v1/runs" | "/v1/requests") => Gets::EmptyList,
         ("GET", "/v1/requests/{id}") if user == SUE => Gets::It,
-        ("POST", "/v1/requests/{id}/respond") if user == SUE => Gets::It,
-        (_, path) if path.contains("{id}") => Gets::Nothing,
+        ("POST", "/v1/requests/{id}/respond" | "/v1/requests/{id}/links") if user == SUE => Gets::It,
+        // Whoever it is, a name is no token.
+        (_, path) if path.contains("{id}") || path.contains("{token}") => Gets::Nothing,
         (method, path) => panic!("{method} {path} is new: say here who gets what of it"),
     }
 }
@@ -115,10 +116,9 @@ async fn a16_case_5_every_route_for_every_user() {
             let app = App::new();
             let (run, request) = waiting(&app, "deploy").await;
             let before = app.world.memory.kinds(&run.parse().unwrap());
-            let id =
-                if route.path.starts_with("/v1/requests") { request["request_id"].as_str().unwrap() } else { &run };
+            let id = if route.path.starts_with("/v1/runs") { &run } else { request["request_id"].as_str().unwrap() };
             let body = body_for(route.path, &request);
-            let url = |id: &str| route.path.replace("{id}", id);
+            let url = |id: &str| route.path.replace("{id}", id).replace("{token}", id);
             let answer = send(&app, user, route.method.clone(), &url(id), &body).await;
             let what = format!("{user:?} {} {}: {}", route.method, route.path, answer.text);
             match expected(user, &route.method, route.path) {
@@ -130,8 +130,58 @@ async fn a16_case_5_every_route_for_every_user() {
                     assert_eq!(app.world.memory.kinds(&run.parse().unwrap()), before, "{what}");
                 }
                 Gets::EmptyList => assert_eq!(answer.expect(200), json!({ "items": [] }), "{what}"),
+                Gets::It if route.path.ends_with("/links") => drop(answer.expect(201)),
                 Gets::It => assert!(answer.expect(200).to_string().contains(id), "{what}"),
                 Gets::TheirOwn => assert!(!answer.expect(202).to_string().contains(&run), "{what}"),
+            }
+        }
+    }
+}
+
+/// Nobody, on every route: without an identity there is none but a token, which opens the routes that are for
+/// tokens, and as what it is for. Whoever else the event names there is not looked at.
+#[tokio::test]
+async fn a16_x6_case_5_every_route_without_an_identity() {
+    for route in &ROUTES {
+        for nobody in [None, Some(OTHER_ANN)] {
+            let app = App::new();
+            let (run, request) = waiting(&app, "deploy").await;
+            let id = request["request_id"].as_str().unwrap();
+            let links = format!("/v1/requests/{id}/links");
+            let token = send(&app, SUE, Method::POST, &links, &json!({})).await.expect(201)["token"].clone();
+            let token = token.as_str().unwrap();
+            let before = app.world.memory.kinds(&run.parse().unwrap());
+            let body = body_for(route.path, &request);
+            let at = |id: &str, token: &str| {
+                let url = route.path.replace("{id}", id).replace("{token}", token);
+                let mut event = event("nobody", route.method.clone(), &url, &body.to_string());
+                event.request_context.authorizer.fields.clear();
+                if let (Some(user), Access::Token) = (nobody, route.access()) {
+                    event.request_context.authorizer.fields.insert("tenant".into(), user.tenant.into());
+                }
+                event
+            };
+            let id = if route.path.starts_with("/v1/runs") { &run } else { id };
+            match route.access() {
+                Access::Caller => {
+                    app.send(at(id, token)).await.expect_problem(401, "unauthenticated");
+                    app.send(at(token, token)).await.expect_problem(401, "unauthenticated");
+                }
+                Access::Token => {
+                    let refused = app.send(at(id, id)).await;
+                    refused.expect_problem(404, "not-found");
+                    assert_eq!(refused, app.send(at(id, &token.replacen("link1.test", "link1.other", 1))).await);
+                }
+            }
+            assert_eq!(app.world.memory.kinds(&run.parse().unwrap()), before, "{} {}", route.method, route.path);
+            if route.access() == Access::Token {
+                let seen = app.send(at(id, token)).await.expect(200);
+                assert_eq!(seen["request_id"], request["request_id"]);
+                let decided = app.world.memory.kinds(&run.parse().unwrap()).len() - before.len();
+                assert_eq!(decided, usize::from(route.method == Method::POST));
+                if route.method == Method::POST {
+                    assert_eq!(seen["decision"]["by"], json!({ "tenant": "acme", "subject": "sue" }));
+                }
             }
         }
     }

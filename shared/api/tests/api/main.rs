@@ -12,6 +12,8 @@ mod exporting;
 mod following;
 mod idempotency;
 mod identity;
+mod links;
+mod pages;
 mod problems;
 mod reading;
 mod routes;

@@ -26,12 +26,19 @@ fn each_route_has_its_function() {
         ("GET", "/v1/requests", Query),
         ("GET", "/v1/requests/{id}", Query),
         ("POST", "/v1/requests/{id}/respond", Respond),
+        ("POST", "/v1/requests/{id}/links", Respond),
+        ("GET", "/v1/links/{token}", Respond),
+        ("POST", "/v1/links/{token}", Respond),
     ];
     let listed: Vec<_> = ROUTES.iter().map(|r| (r.method.as_str(), r.path, r.function())).collect();
     assert_eq!(listed, table);
     for (method, path, function) in table {
         let method: Method = method.parse().unwrap();
-        assert_eq!(function_for(&method, &path.replace("{id}", RUN)), Some(function), "{method} {path}");
+        assert_eq!(
+            function_for(&method, &path.replace("{id}", RUN).replace("{token}", "link1.a.b.c")),
+            Some(function),
+            "{method} {path}"
+        );
     }
 }
 
@@ -51,6 +58,10 @@ async fn a_path_that_is_none_is_not_found() {
         "/v1/requests/a/b/respond",
         "//v1/runs",
         "/V1/runs",
+        "/v1/links",
+        "/v1/links/",
+        "/v1/links/a/b",
+        "/v1/requests/a/links/b",
     ] {
         assert_eq!(function_for(&Method::POST, path), None, "{path}");
         app.send(event("ann", Method::POST, path, "{}")).await.expect_problem(404, "not-found");
@@ -66,6 +77,8 @@ async fn a_method_that_is_none_of_the_paths_is_told_which_are() {
         (Method::GET, "/v1/runs/x/respond", "POST"),
         (Method::POST, "/v1/runs/x/mode", "PUT"),
         (Method::PATCH, "/v1/requests", "GET"),
+        (Method::GET, "/v1/requests/x/links", "POST"),
+        (Method::HEAD, "/v1/links/x", "GET, POST"),
     ] {
         let answer = app.send(event("ann", method, path, "")).await;
         answer.expect_problem(405, "method-not-allowed");

@@ -120,7 +120,7 @@ async fn case_1_of_16_decisions_at_once_one_stands() {
             let write = RequestWrite::Decide {
                 id: asked().id,
                 inbox: asked().inbox(),
-                settled: Settled { decision, by: principal("ann"), at: NOW },
+                settled: Settled { decision, by: principal("ann"), at: NOW, via: None },
                 digest: Some(asked().digest),
                 now: NOW,
             };
@@ -161,7 +161,7 @@ async fn a_decision_can_be_as_long_as_a_person_may_write() {
     let bed = with_request().await;
     // Escaped, each of these takes six bytes.
     let reason = Some("\u{1}".repeat(dormouse_domain::decide::MAX_TEXT_BYTES));
-    let settled = Settled { decision: Decision::Deny { reason }, by: principal("ann"), at: NOW };
+    let settled = Settled { decision: Decision::Deny { reason }, by: principal("ann"), at: NOW, via: None };
     let write = RequestWrite::Decide {
         id: asked().id,
         inbox: asked().inbox(),

@@ -119,7 +119,7 @@ pub(crate) fn own(person: &Principal) -> [Inbox; 1] {
 }
 
 pub(crate) fn settled(by: &Principal, at: Millis) -> Settled {
-    Settled { decision: Decision::Approve, by: by.clone(), at }
+    Settled { decision: Decision::Approve, by: by.clone(), at, via: None }
 }
 
 /// An empty commit of this id.

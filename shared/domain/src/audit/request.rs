@@ -53,12 +53,11 @@ impl Audit {
         let index = self.index;
         let (owner, id) = (self.owner.clone(), self.id.clone());
         let call = self.call(call_key)?;
-        let (kind, about_arguments) = match decision {
-            Decision::Approve => (DecisionKind::Approve, true),
-            Decision::Edit { .. } => (DecisionKind::Edit, true),
-            Decision::Deny { .. } => (DecisionKind::Deny, false),
-            Decision::Answer { .. } => (DecisionKind::Answer, false),
-            Decision::Settle { resolution } => (DecisionKind::Settle, *resolution == Resolution::Retry),
+        let kind = decision.kind();
+        let about_arguments = match decision {
+            Decision::Approve | Decision::Edit { .. } => true,
+            Decision::Settle { resolution } => *resolution == Resolution::Retry,
+            Decision::Deny { .. } | Decision::Answer { .. } => false,
         };
         let right = call.digest.is_some() && digest == call.digest.as_ref();
         match decision {

@@ -15,7 +15,7 @@ fn names(facts: Vec<Written>) -> Vec<&'static str> {
 fn a_journal_is_judged_as_a_whole() {
     let by = Principal { tenant: "t".into(), subject: "other".into() };
     let decision = Decision::Deny { reason: None };
-    let by_another = Fact::RequestDecided { request: RequestKey::new(3, 0), decision, by, digest: None };
+    let by_another = Fact::RequestDecided { request: RequestKey::new(3, 0), decision, by, digest: None, via: None };
     let facts = with(waiting(), [("~", by_another), started("d2")]);
     let found = audit::journal(&run_id(), &definition(), &entries(facts)).unwrap();
     let found: Vec<_> = found.iter().map(ToString::to_string).collect();

@@ -138,7 +138,7 @@ fn digest_of(tool: &str) -> Digest {
 
 fn decided(entry: u32, decision: Decision, tool: Option<&str>) -> Written {
     let digest = tool.map(digest_of);
-    ("~", Fact::RequestDecided { request: RequestKey::new(entry, 0), decision, by: me(), digest })
+    ("~", Fact::RequestDecided { request: RequestKey::new(entry, 0), decision, by: me(), digest, via: None })
 }
 
 fn retry() -> Decision {
@@ -241,6 +241,7 @@ fn bad_entries() {
             decision: deny(),
             by: Principal { tenant: "t".into(), subject: "other".into() },
             digest: None,
+            via: None,
         },
     );
     let two_plans = {

@@ -192,6 +192,7 @@ fn c3_a_changed_secret_is_not_shown_in_the_journal() {
         decision: Decision::Edit { arguments },
         by,
         digest: None,
+        via: None,
     };
     let entry = Entry { index: 4, entry_id: EntryId("e".into()), at: Millis(0), driver: None, fact };
     let shown = entry.view(&agent()).to_string();

@@ -42,7 +42,8 @@ fn i5_what_an_entry_closes() {
         after.put(fact);
         closed(&story.run, &after.run)
     };
-    let decided = Fact::RequestDecided { request: keys[0], decision: Decision::Approve, by: me(), digest: None };
+    let decided =
+        Fact::RequestDecided { request: keys[0], decision: Decision::Approve, by: me(), digest: None, via: None };
     assert_eq!(closes(decided), [], "its row is written with the decision");
     let cancelled: Vec<_> = keys.iter().map(|key| (*key, RequestStatus::Cancelled)).collect();
     assert_eq!(closes(Fact::CancelRequested { by: me(), reason: None }), cancelled);

@@ -31,7 +31,7 @@ fn i6_decisions_about_arguments_carry_their_digest() {
         assert_eq!(deciding.digest, expected, "{decision:?}");
         let settled = &deciding.settled;
         assert_eq!((&settled.decision, &settled.by, settled.at), (&decision, &me(), story.now));
-        let fact = Fact::RequestDecided { request: request.id.key, decision, by: me(), digest: expected };
+        let fact = Fact::RequestDecided { request: request.id.key, decision, by: me(), digest: expected, via: None };
         assert_eq!(deciding.facts, [fact]);
     }
 }

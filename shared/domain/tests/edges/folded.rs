@@ -142,7 +142,8 @@ fn requests_are_closed_once_and_left_once() {
     let key = story.request().id.key;
     let left = || Fact::WaitExpired { requests: vec![key] };
     let expired = || Fact::RequestExpired { requests: vec![key] };
-    let decided = || Fact::RequestDecided { request: key, decision: Decision::Approve, by: me(), digest: None };
+    let decided =
+        || Fact::RequestDecided { request: key, decision: Decision::Approve, by: me(), digest: None, via: None };
     story.drive();
     assert!(!story.refuses(left()) && !story.refuses(expired()) && !story.refuses(decided()));
     let mut beside = story.clone();

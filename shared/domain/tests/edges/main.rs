@@ -183,7 +183,7 @@ impl Story {
     }
 
     fn deciding(&self, request: &Request, decision: Decision) -> Deciding {
-        decide::record(&self.run, request, decision, &me(), self.now).unwrap()
+        decide::record(&self.run, request, decision, &me(), None, self.now).unwrap()
     }
 
     fn decide(&mut self, request: &Request, decision: Decision) -> &mut Self {

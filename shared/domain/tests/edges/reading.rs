@@ -120,7 +120,7 @@ fn e6_e7_what_a_model_reads_of_what_it_went_on_without() {
     assert_eq!(read(&story.run)[2], before);
 
     let decide = |story: &mut Story, n: usize, decision| {
-        story.put(Fact::RequestDecided { request: opened[n], decision, by: me(), digest: None });
+        story.put(Fact::RequestDecided { request: opened[n], decision, by: me(), digest: None, via: None });
         (story.run.len - 1, read(&story.run)[2].strip_prefix(&before).unwrap().to_owned())
     };
     let mut denied = story.clone();

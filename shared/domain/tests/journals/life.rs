@@ -374,6 +374,6 @@ impl Life {
             let arguments = call.arguments(&self.run).unwrap();
             plan::call_digest(&self.run.owner, &self.run.id, &call.tool, &arguments).unwrap()
         });
-        self.put(Fact::RequestDecided { request: *request, decision, by: me(), digest });
+        self.put(Fact::RequestDecided { request: *request, decision, by: me(), digest, via: None });
     }
 }

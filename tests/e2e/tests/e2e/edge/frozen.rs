@@ -13,7 +13,7 @@ use dormouse_engine::{Engine, Ports, Problem, Responded, Settings, StartRun, Ste
 use dormouse_localstack::emulators::{EmbeddedDynamo, sdk_config};
 use dormouse_testkit::{
     AgentList, FakeTools, ManualClock, MemoryQueue, ScriptedModels, SequentialIds, World, agent, answer, approve, call,
-    say,
+    say, test_keys,
 };
 use futures::future::join_all;
 
@@ -71,6 +71,7 @@ impl Bed {
             agents,
             clock: clock.clone(),
             ids: Arc::new(SequentialIds::default()),
+            keys: test_keys(),
         };
         Self { engine: Engine::new(ports, Settings::new("host".to_owned(), STEP_MS)), clock, models, tools }
     }
