@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use aws_config::SdkConfig;
+use dormouse_domain::token::KeyRing;
 
 /// What `dormouse-localstack --help` prints.
 pub const USAGE: &str = "Dormouse on one machine.
@@ -78,6 +79,8 @@ pub enum Backend {
         dynamo: Box<SdkConfig>,
         /// Configuration of the SQS client.
         sqs: Box<SdkConfig>,
+        /// The keys of tokens.
+        keys: KeyRing,
     },
     /// Elsewhere: LocalStack or AWS.
     Aws(Box<SdkConfig>),

@@ -189,7 +189,7 @@ async fn backend(backend: &Backend, table: &str) -> Result<Clients, StackError> 
             let dynamo = EmbeddedDynamo::memory()?;
             (None, sdk_config(dynamo.http_client()), sdk_config(EmbeddedSqs::new().http_client()))
         }
-        Backend::Clients { dynamo, sqs } => (None, (**dynamo).clone(), (**sqs).clone()),
+        Backend::Clients { dynamo, sqs, keys: _ } => (None, (**dynamo).clone(), (**sqs).clone()),
         Backend::Aws(config) => (None, (**config).clone(), (**config).clone()),
     })
 }
@@ -199,7 +199,8 @@ async fn backend(backend: &Backend, table: &str) -> Result<Clients, StackError> 
 fn keys(config: &Config) -> Result<Arc<dyn Keys>, LinkKeysError> {
     Ok(match &config.backend {
         Backend::Folder(folder) => Arc::new(link_keys::in_folder(folder)?),
-        Backend::Memory | Backend::Clients { .. } => Arc::new(link_keys::in_memory()?),
+        Backend::Memory => Arc::new(link_keys::in_memory()?),
+        Backend::Clients { keys, .. } => Arc::new(keys.clone()),
         Backend::Aws(aws) => match &config.link_secret {
             Some(secret) => Arc::new(SecretKeys::connect(aws, secret.clone())),
             None => {

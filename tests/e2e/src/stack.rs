@@ -1,6 +1,7 @@
 //! A stack in this process. Its models are scripted: others are configured by the environment,
 //! which a test cannot change safely; see [`Process`](crate::Process) for those.
 
+use dormouse_domain::token::KeyRing;
 use dormouse_localstack::{
     Backend, Config, Stack,
     emulators::{EmbeddedDynamo, EmbeddedSqs, sdk_config},
@@ -46,13 +47,15 @@ pub struct Network {
     pub dynamo: Wire,
     /// The network to SQS.
     pub sqs: Wire,
+    keys: KeyRing,
 }
 
 impl Network {
     /// An empty table and no queues.
     pub fn new() -> Self {
         let dynamo = EmbeddedDynamo::memory().expect("a database in memory");
-        Self { dynamo: Wire::to(dynamo.http_client()), sqs: Wire::to(EmbeddedSqs::new().http_client()) }
+        let keys = KeyRing::parse(&KeyRing::text_of_one("e2e", &[7; 32])).expect("legal keys");
+        Self { dynamo: Wire::to(dynamo.http_client()), sqs: Wire::to(EmbeddedSqs::new().http_client()), keys }
     }
 
     /// The same table with another SQS, which knows nothing of the messages of this one.
@@ -66,6 +69,7 @@ impl Network {
         Backend::Clients {
             dynamo: Box::new(sdk_config(self.dynamo.http_client())),
             sqs: Box::new(sdk_config(self.sqs.http_client())),
+            keys: self.keys.clone(),
         }
     }
 }

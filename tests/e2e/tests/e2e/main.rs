@@ -18,6 +18,7 @@ mod edge;
 mod keeping;
 mod killing;
 mod late;
+mod links;
 mod losing;
 mod messages;
 mod racing;

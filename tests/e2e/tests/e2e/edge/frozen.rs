@@ -97,14 +97,16 @@ impl Bed {
     async fn round(&self, edge: Edge, sweep: bool) -> Outcome {
         let (run, request) = self.waiting().await;
         let last = request.windows.decide_by;
+        let link = self.engine.make_link(&me(), &request.id, None, Some(u64::MAX)).await.unwrap();
+        assert_eq!(link.link.expires_at, last);
         self.clock.set(match edge {
             Edge::Before => dormouse_domain::Millis(last.0 - 1),
             Edge::At | Edge::Moves(_) => last,
             Edge::After => last.plus(1),
         });
         let deciders = (0..DECIDERS).map(|number| {
-            let (engine, run, request) = (self.engine.clone(), run.clone(), request.clone());
-            tokio::spawn(async move { decide(&engine, number, &run, &request).await })
+            let (engine, run, request, link) = (self.engine.clone(), run.clone(), request.clone(), link.token.clone());
+            tokio::spawn(async move { decide(&engine, number, &run, &request, &link).await })
         });
         let deciders: Vec<_> = deciders.collect();
         let lists = async {
@@ -153,7 +155,7 @@ impl Bed {
             match refused {
                 Problem::Refused(Refusal::AlreadyDecided(told)) => assert_eq!(Some(&**told), stands.as_ref()),
                 // Only who looked after the edge was told so.
-                Problem::Refused(Refusal::Gone(RequestStatus::Expired)) => {
+                Problem::Refused(Refusal::Gone(RequestStatus::Expired) | Refusal::LinkExpired) => {
                     assert!(matches!(edge, Edge::After | Edge::Moves(_)), "{edge:?}");
                 }
                 other => panic!("{edge:?}: {other:?}"),
@@ -203,17 +205,23 @@ fn me() -> Caller {
     World::user("ann")
 }
 
-/// What decider `number` does: half of them go by the request's name, half by its run's; half approve,
-/// half deny.
-async fn decide(engine: &Engine, number: usize, run: &RunId, request: &Request) -> Result<Responded, Problem> {
-    let answer = match number % 4 {
-        0 | 1 => approve(request),
+/// What decider `number` does: a third of them go by the request's name, a third by its run's, a third through a link;
+/// half approve, half deny.
+async fn decide(
+    engine: &Engine,
+    number: usize,
+    run: &RunId,
+    request: &Request,
+    link: &str,
+) -> Result<Responded, Problem> {
+    let answer = match number % 2 {
+        0 => approve(request),
         _ => Answer { reason: Some(format!("{number} says no")), ..answer(DecisionKind::Deny) },
     };
-    if number.is_multiple_of(2) {
-        engine.respond(&me(), &request.id, &answer, None).await
-    } else {
-        engine.respond_to_run(&me(), run, &answer, None).await
+    match number % 3 {
+        0 => engine.respond(&me(), &request.id, &answer, None).await,
+        1 => engine.respond_to_run(&me(), run, &answer, None).await,
+        _ => engine.respond_by_link(link, &answer, None).await,
     }
 }
 
@@ -236,18 +244,18 @@ async fn rounds(edges: impl IntoIterator<Item = Edge>) {
 
 /// Cases 1, 2, 20: up to and including the last moment one of them wins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_e2_case_20_at_the_last_moment_one_of_sixty_four_wins() {
+async fn e1_e2_x6_case_20_at_the_last_moment_one_of_sixty_four_wins_by_api_or_link() {
     rounds([Edge::Before, Edge::At].into_iter().cycle().take(6)).await;
 }
 
 /// Cases 20 and 24: a moment later nobody does, whether the sweep came or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_e2_case_20_case_24_a_moment_later_nobody_wins() {
+async fn e1_e2_x6_case_20_case_24_a_moment_later_nobody_wins_by_api_or_link() {
     rounds([Edge::After; 4]).await;
 }
 
 /// Case 20: while the moment passes, one wins or nobody, and everybody else is told the truth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_e2_case_20_while_the_moment_passes_all_agree() {
+async fn e1_e2_x6_case_20_while_the_moment_passes_api_link_and_sweep_agree() {
     rounds((0..10).map(|wait| Edge::Moves(Duration::from_millis(wait * wait / 2)))).await;
 }

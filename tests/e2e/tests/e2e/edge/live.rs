@@ -50,19 +50,20 @@ struct Round {
 }
 
 /// Lets everybody at `request` at moments of theirs, in milliseconds after its edge.
-async fn round(api: &Api, mut seed: Seed, run: String, request: Value, when: Range<i64>) -> Round {
+async fn round(api: &Api, mut seed: Seed, (run, request, link): Waiting, when: Range<i64>) -> Round {
     let edge = moment(&request["decide_by"]);
     let deciders = (0..DECIDERS).map(|number| {
         let after = when.start + i64::try_from(seed.below(when.end.abs_diff(when.start))).unwrap();
-        let (run, request) = (&run, &request);
+        let (run, request, link) = (&run, &request, &link);
         async move {
             sleep(Duration::from_millis((edge + after - now()).try_into().unwrap_or(0))).await;
-            let path = match number % 2 {
+            let path = match number % 3 {
                 0 => format!("/v1/requests/{}/respond", request["request_id"].as_str().unwrap()),
-                _ => format!("/v1/runs/{run}/respond"),
+                1 => format!("/v1/runs/{run}/respond"),
+                _ => link.clone(),
             };
-            let body = match number % 4 {
-                0 | 1 => json!({"decision": "approve", "digest": request["digest"]}),
+            let body = match number % 2 {
+                0 => json!({"decision": "approve", "digest": request["digest"]}),
                 _ => json!({"decision": "deny", "reason": format!("{number} says no")}),
             };
             api.post(&path, &body).await
@@ -96,7 +97,10 @@ fn agreed(round: &Round) -> Option<Value> {
             let told = answer.clone().problem(409, "already-decided")["decision"].clone();
             assert_eq!(Some(told), stands);
         } else {
-            assert_eq!(answer.clone().problem(410, "expired")["request_status"], "expired");
+            // A link that ends with its request says so of itself.
+            let told = answer.clone().problem(410, "expired");
+            let by_link = told["detail"].as_str().unwrap().contains("this link has expired");
+            assert!(by_link || told["request_status"] == "expired", "{told}");
         }
     }
     stands
@@ -125,8 +129,10 @@ async fn stack(agents: &Agents, network: &Network, sweep_every: Duration) -> Tes
     TestStack::start(config).await
 }
 
-/// A run that waits, and its request.
-async fn waiting(api: &Api) -> (String, Value) {
+/// A run that waits, its request, and the path of a link to that, good for as long.
+type Waiting = (String, Value, String);
+
+async fn waiting(api: &Api) -> Waiting {
     // On a machine that is busy with something else one can run out before it is seen.
     loop {
         let run = api.start("ops", "Deploy web.").await;
@@ -134,7 +140,13 @@ async fn waiting(api: &Api) -> (String, Value) {
         let view = api.run_when(&run, "waiting or over", seen).await;
         assert_ne!(view["status"], "failed", "{view}");
         if view["requests"] != json!([]) {
-            return (run, view["requests"][0].clone());
+            let request = view["requests"][0].clone();
+            let path = format!("/v1/requests/{}/links", request["request_id"].as_str().unwrap());
+            let link = api.post(&path, &json!({ "expires_in": "1d" })).await;
+            if link.status == 201 {
+                assert_eq!(link.body["expires_at"], request["decide_by"]);
+                return (run, request, link.body["path"].as_str().unwrap().to_owned());
+            }
         }
     }
 }
@@ -142,7 +154,7 @@ async fn waiting(api: &Api) -> (String, Value) {
 /// Cases 1, 2, 20: the deciders come while the request runs out, and so does the sweep. One wins or the
 /// expiry does; everybody is told which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_e2_e11_case_20_sixty_four_clients_at_the_edge_and_the_sweep() {
+async fn e1_e2_e11_x6_case_20_sixty_four_clients_by_api_and_link_at_the_edge_and_the_sweep() {
     let mut seed = Seed::printed();
     let tools = ToolServer::start().await;
     let agents = ops(&tools);
@@ -153,8 +165,8 @@ async fn e1_e2_e11_case_20_sixty_four_clients_at_the_edge_and_the_sweep() {
         let api = &stack.api;
         async move {
             sleep(APART * place).await;
-            let (run, request) = waiting(api).await;
-            round(api, fork, run, request, when).await
+            let waiting = waiting(api).await;
+            round(api, fork, waiting, when).await
         }
     });
     let rounds = join_all(rounds).await;
@@ -184,7 +196,7 @@ async fn e1_e2_e11_case_20_sixty_four_clients_at_the_edge_and_the_sweep() {
 /// Case 24: nothing looks at the runs any more, no sweep and no timer. After the edge nobody wins all the
 /// same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_e2_e11_case_24_nobody_wins_after_the_edge_without_a_sweep() {
+async fn e1_e2_e11_x6_case_24_nobody_wins_by_api_or_link_after_the_edge_without_a_sweep() {
     let mut seed = Seed::printed();
     let tools = ToolServer::start().await;
     let network = Network::new();
@@ -198,9 +210,9 @@ async fn e1_e2_e11_case_24_nobody_wins_after_the_edge_without_a_sweep() {
     network.sqs.judged_by(|operation| if operation == "ReceiveMessage" { Fate::Stuck } else { Fate::Answered });
     let stack = stack(&agents, &network, hour).await;
     let api = &stack.api;
-    let rounds = join_all(waiting.map(|(run, request)| {
+    let rounds = join_all(waiting.map(|waiting| {
         let fork = Seed::of(seed.below(u64::MAX));
-        round(api, fork, run, request, 1..80)
+        round(api, fork, waiting, 1..80)
     }))
     .await;
     for round in &rounds {
