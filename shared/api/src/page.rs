@@ -153,7 +153,7 @@ fn decision(html: &mut Html, decision: &Value) {
         let value = match &decision[name] {
             Value::Null => String::new(),
             Value::String(said) => format!("\u{201c}{said}\u{201d}"),
-            other => other.to_string(),
+            other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => other.to_string(),
         };
         html.fact(label, &text::block(&value, TEXT_BYTES));
     }

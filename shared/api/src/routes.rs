@@ -144,7 +144,7 @@ pub static ROUTES: [Route; 18] = [
     route(Method::POST, "/v1/requests/{id}/respond", Endpoint::Respond(Respond::Request)),
     route(Method::POST, "/v1/requests/{id}/links", Endpoint::Respond(Respond::MakeLink)),
     // Not the query function's, although it only reads: who can tell a good token from a bad one can make one, and
-    // with one decide. So what cannot write has no keys (docs/decisions/0009).
+    // with one decide. So what cannot write has no keys (docs/decisions/0010).
     route(Method::GET, "/v1/links/{token}", Endpoint::Respond(Respond::ShowLink)),
     route(Method::POST, "/v1/links/{token}", Endpoint::Respond(Respond::DecideByLink)),
 ];

@@ -49,6 +49,13 @@ pub enum Problem {
     Corrupt(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl Problem {
+    /// Whether it says that something does not exist, or not for this person.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound(_) | Self::Refused(Refusal::NotFound))
+    }
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {

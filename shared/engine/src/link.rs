@@ -98,13 +98,9 @@ impl Engine {
         let link = self.opened(token).await?;
         // A key of this link's, and of nobody else's: client keys have no spaces.
         let key = key.map(|key| IdempotencyKey { key: format!("link {} {}", link.id, key.key), ..key.clone() });
-        self.decide(&link.issuer, &link.request, Through::Link(&link), answer, key.as_ref()).await.map_err(|problem| {
-            match problem {
-                // That there is no such request is no more to be told than that there is no such link.
-                Problem::NotFound(_) => Problem::NotFound("link"),
-                problem => problem,
-            }
-        })
+        let decided = self.decide(&link.issuer, &link.request, Through::Link(&link), answer, key.as_ref()).await;
+        // That there is no such request is no more to be told than that there is no such link.
+        decided.map_err(|problem| if problem.is_not_found() { Problem::NotFound("link") } else { problem })
     }
 
     async fn opened(&self, token: &str) -> Result<Link, Problem> {

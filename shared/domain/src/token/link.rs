@@ -22,13 +22,13 @@ pub const DEFAULT_LINK_MS: u64 = 3_600_000;
 /// The name of a link, by which a decision says through which it came. No secret: it lets nobody in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LinkId(String);
+pub struct LinkId(Box<str>);
 
 impl LinkId {
     /// The name made of 128 bits that the caller drew.
     #[must_use]
     pub fn from_bits(bits: u128) -> Self {
-        Self(format!("{bits:032x}"))
+        Self(format!("{bits:032x}").into())
     }
 
     /// The name as text.
