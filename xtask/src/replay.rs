@@ -34,7 +34,7 @@ fn replay(recording: &Recording, shown: &mut String) -> Vec<String> {
     let _ =
         writeln!(shown, "{} of agent {}, exported {}", header.run_id, header.definition.name, time(header.exported_at));
     let definition = std::sync::Arc::new(header.definition.clone());
-    let mut audit = Audit::new(header.run_id.clone(), definition.clone());
+    let mut audit = Audit::of(header.run_id.clone(), definition.clone(), &recording.entries);
     let mut faults = Vec::new();
     let mut folded: Option<Run> = None;
     for entry in &recording.entries {

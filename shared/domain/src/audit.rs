@@ -10,6 +10,7 @@
 
 mod beside;
 mod call;
+mod forked;
 mod request;
 mod state;
 
@@ -68,7 +69,10 @@ fn ensure(holds: bool, invariant: &'static str, what: &str) -> Checked {
 /// The books about one run.
 #[derive(Debug, Clone)]
 pub struct Audit {
+    /// Whose entry is looked at: the run, or one that it was forked from.
     id: RunId,
+    /// Whose entries follow, from which index on.
+    names: BTreeMap<u32, RunId>,
     definition: Arc<Definition>,
     owner: Option<Principal>,
     mode: Mode,
@@ -99,7 +103,7 @@ pub struct Audit {
 /// # Errors
 /// [`Corrupt`] if it cannot be folded.
 pub fn journal(id: &RunId, definition: &Arc<Definition>, entries: &[Entry]) -> Result<Vec<Violation>, Corrupt> {
-    let mut audit = Audit::new(id.clone(), definition.clone());
+    let mut audit = Audit::of(id.clone(), definition.clone(), entries);
     let mut folded: Option<Run> = None;
     let mut found = Vec::new();
     for entry in entries {
@@ -119,6 +123,7 @@ impl Audit {
     pub fn new(id: RunId, definition: Arc<Definition>) -> Self {
         Self {
             id,
+            names: BTreeMap::new(),
             mode: definition.mode,
             definition,
             owner: None,
@@ -190,7 +195,8 @@ impl Audit {
             | Fact::ModeChanged { .. }
             | Fact::Paused { .. }
             | Fact::Resumed { .. }
-            | Fact::CancelRequested { .. } => false,
+            | Fact::CancelRequested { .. }
+            | Fact::Forked { .. } => false,
         };
         let holder = self.holder.as_ref().map(|(id, _)| id);
         let may = !holders_own || (holder.is_some() && holder == entry.driver.as_ref());
@@ -215,7 +221,8 @@ impl Audit {
                 | Fact::Suspended { .. }
                 | Fact::RequestDecided { .. }
                 | Fact::RequestExpired { .. }
-                | Fact::Reopened {} => ended == FinalStatus::Completed,
+                | Fact::Reopened {}
+                | Fact::Forked { .. } => ended == FinalStatus::Completed,
                 // It can crash its step each time.
                 Fact::RunFinished(outcome) => ended == FinalStatus::Completed && outcome.status == FinalStatus::Failed,
                 Fact::RunStarted { .. }
@@ -314,6 +321,7 @@ impl Audit {
                 self.close_all();
                 ensure(!std::mem::replace(&mut self.cancelled, true), "B8", "it is cancelled already")
             }
+            Fact::Forked { .. } => self.forked(entry),
             Fact::RunFinished(outcome) => self.finished(outcome.status),
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     agent::{Definition, Mode},
     decide::Decision,
     display::reply,
-    ids::{CallKey, Digest, DriverId, EntryId, Millis, Principal, RequestKey},
+    ids::{CallKey, Digest, DriverId, EntryId, Millis, Principal, RequestKey, RunId},
     kv::KvPatch,
     message::{Content, ModelRef, ReplyBlock, StopReason, Usage, is_false},
     plan::Plan,
@@ -324,6 +324,23 @@ pub enum Fact {
     },
     /// The run had completed, and goes on because the agent must be told of a late decision.
     Reopened {},
+    /// All entries before this one are a copy of another run's; from here on it is a run of its own.
+    Forked {
+        /// The other run: the one that wrote the last of them.
+        from: RunId,
+        /// The last entry that was copied: the one before this.
+        last: u32,
+        /// Who.
+        by: Principal,
+        /// The mode from now on.
+        mode: Mode,
+        /// The client's labels from now on.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
+        /// What becomes of the calls that have no result and were not announced.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<Replanned>,
+    },
     /// The run ended.
     RunFinished(Outcome),
 }
@@ -359,6 +376,7 @@ impl Fact {
             Self::Resumed { .. } => "Resumed",
             Self::CancelRequested { .. } => "CancelRequested",
             Self::Reopened {} => "Reopened",
+            Self::Forked { .. } => "Forked",
             Self::RunFinished(_) => "RunFinished",
         }
     }

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::Mode,
     entry::{FinalStatus, Outcome},
-    ids::{Digest, Millis, Principal, RunId},
+    ids::{Digest, Millis, Principal, RequestId, RequestKey, RunId},
     json,
     message::{Content, Usage},
     next::{Next, next},
-    run::{Repeats, Run, Status},
+    run::{Forked, Repeats, Run, Status},
 };
 
 /// How long after a driver's deadline another may take its run, in milliseconds: what the clocks of
@@ -52,7 +52,10 @@ pub struct RunItem {
     /// The client's labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// When it was started.
+    /// The forks it came by, in the order of the journal: none for a run that was started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<ForkedFrom>,
+    /// When it was started, or forked.
     pub created_at: Millis,
     /// When this was last written.
     pub updated_at: Millis,
@@ -79,6 +82,21 @@ pub struct RunItem {
     pub wakes: u32,
 }
 
+/// Where a fork comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkedFrom {
+    /// The run.
+    pub run_id: RunId,
+    /// The last of its entries that the fork begins with.
+    pub at: u32,
+}
+
+impl ForkedFrom {
+    fn of(fork: &Forked) -> Self {
+        Self { run_id: fork.from.clone(), at: fork.index.saturating_sub(1) }
+    }
+}
+
 impl RunItem {
     /// The item of `run` at `now`.
     #[must_use]
@@ -93,6 +111,7 @@ impl RunItem {
             status,
             mode: run.mode,
             metadata: run.metadata.clone(),
+            forks: run.forks.iter().map(ForkedFrom::of).collect(),
             created_at: run.created_at,
             updated_at: run.updated_at,
             due_at,
@@ -104,6 +123,20 @@ impl RunItem {
             outcome: run.outcome.clone(),
             wakes: 0,
         }
+    }
+}
+
+impl RunItem {
+    /// The run that wrote entry `index`: this one, or one that it was forked from.
+    #[must_use]
+    pub fn writer(&self, index: u32) -> &RunId {
+        self.forks.iter().find(|fork| index <= fork.at).map_or(&self.run_id, |fork| &fork.run_id)
+    }
+
+    /// The public name of a request of the journal.
+    #[must_use]
+    pub fn request_id(&self, key: RequestKey) -> RequestId {
+        RequestId { run: self.writer(key.entry).clone(), key }
     }
 }
 

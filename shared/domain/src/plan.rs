@@ -4,6 +4,9 @@
 //! of its calls have been announced (I2) and which wait for whom. This is the only caller of
 //! [`policy::authorize`].
 
+mod forking;
+
+pub use forking::fork;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,10 +1,13 @@
 //! A run's state, as the fold of its journal gives it.
 
+mod origin;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+pub use origin::Forked;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,7 +39,9 @@ pub struct Run {
     pub mode: Mode,
     /// The client's labels.
     pub metadata: BTreeMap<String, String>,
-    /// When it was started.
+    /// The forks it came by, in the order of the journal: none for a run that was started.
+    pub forks: Vec<Forked>,
+    /// When it was started, or forked.
     pub created_at: Millis,
     /// When its last entry was written.
     pub updated_at: Millis,

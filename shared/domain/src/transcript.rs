@@ -146,21 +146,22 @@ fn pending(run: &Run, request: Option<RequestKey>) -> String {
             "this call has not run, and nobody has said yet whether it may"
         }
     };
-    let request = request.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
+    // Named as when it was told first, also where a fork goes on with it.
+    let owner = request.map_or(&run.id, |key| run.writer(key.entry));
+    let request = request.map(|key| run.request_id(key).to_string()).unwrap_or_default();
     format!(
-        "Pending, not confirmed: {what} (run {}, request {request}). Go on without it; you will be told if that changes.",
-        run.id
+        "Pending, not confirmed: {what} (run {owner}, request {request}). Go on without it; you will be told if that \
+         changes."
     )
 }
 
 /// What a model reads of a call that joined an earlier one. That one may wait, have been approved, or have
 /// run without anybody knowing what it did: this holds for all of them, and so at any later time too.
 fn joined(run: &Run, request: RequestKey) -> String {
-    let request = RequestId { run: run.id.clone(), key: request };
+    let RequestId { run, key } = run.request_id(request);
     format!(
-        "Pending, not confirmed: you made this call before, and what becomes of it is not known yet (run {}, request \
-         {request}); this one adds nothing to it. Do not ask again. Go on without it; you will be told if that changes.",
-        run.id
+        "Pending, not confirmed: you made this call before, and what becomes of it is not known yet (run {run}, request \
+         {run}.{key}); this one adds nothing to it. Do not ask again. Go on without it; you will be told if that changes."
     )
 }
 
@@ -168,7 +169,7 @@ fn joined(run: &Run, request: RequestKey) -> String {
 /// call, that it is news, and then what any other result says.
 pub(crate) fn late(run: &Run, call: &Call) -> Vec<Content> {
     let CallState::Done(ending) = &call.state else { return Vec::new() };
-    let request = call.moved_on.map(|key| RequestId { run: run.id.clone(), key }.to_string()).unwrap_or_default();
+    let request = call.moved_on.map(|key| run.request_id(key).to_string()).unwrap_or_default();
     let made = call.asked_arguments(run).map_or_else(|_| call.tool.clone(), |value| made(&call.tool, &value));
     let (content, is_error) = told(run, call, ending);
     let failed = if is_error && matches!(ending, Ending::Returned { .. }) { " It failed." } else { "" };

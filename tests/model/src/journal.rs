@@ -57,6 +57,7 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         agent: _,
         mode,
         metadata: _,
+        forks: _,
         created_at: _,
         updated_at: _,
         len,
@@ -125,6 +126,7 @@ impl Journal {
             | Fact::Resumed { .. }
             | Fact::CancelRequested { .. }
             | Fact::Reopened {}
+            | Fact::Forked { .. }
             | Fact::RunFinished(_) => {}
         }
     }

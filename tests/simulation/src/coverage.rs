@@ -54,6 +54,7 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         | Fact::Resumed { .. }
         | Fact::CancelRequested { .. }
         | Fact::Reopened {}
+        | Fact::Forked { .. }
         | Fact::RunFinished(_) => {}
     }
 }

@@ -179,6 +179,7 @@ impl Sanction {
             | Fact::Resumed { .. }
             | Fact::CancelRequested { .. }
             | Fact::Reopened {}
+            | Fact::Forked { .. }
             | Fact::RunFinished(_) => {}
         }
     }

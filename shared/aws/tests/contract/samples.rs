@@ -64,6 +64,7 @@ pub(crate) fn item(run: &RunId, owner: &Principal, updated_at: Millis, due_at: O
         status: Status::Queued,
         mode: Mode::Normal,
         metadata: BTreeMap::from([("ticket".to_owned(), "T-1".to_owned())]),
+        forks: Vec::new(),
         created_at: NOW,
         updated_at,
         due_at,

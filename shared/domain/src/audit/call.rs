@@ -24,24 +24,26 @@ pub(super) struct CallBook {
     pub(super) replay: Replay,
     /// Digest of the arguments that the model asked for, if they can be read.
     pub(super) asked: Option<Digest>,
+    /// These arguments.
+    pub(super) asked_for: Option<Value>,
     /// Digest of the arguments that run: the same, unless a person changed them.
     pub(super) digest: Option<Digest>,
     /// These arguments.
     pub(super) arguments: Option<Value>,
     /// The latest plan.
-    plan: Plan,
+    pub(super) plan: Plan,
     /// Whether a person approved it, or said that it may run once more.
-    approved: bool,
+    pub(super) approved: bool,
     /// Attempts that were announced.
     pub(super) attempts: u32,
     /// Who announced the last of them.
-    announced_by: Option<DriverId>,
+    pub(super) announced_by: Option<DriverId>,
     /// Whether that one runs.
     pub(super) runs: bool,
     /// The entry since which it is not known what the last attempt did.
-    lost_at: Option<u32>,
+    pub(super) lost_at: Option<u32>,
     /// The entry at which a person said that it may run once more.
-    retried_at: Option<u32>,
+    pub(super) retried_at: Option<u32>,
     /// The request that waits.
     pub(super) waits: Option<RequestKey>,
     /// Whether it has its one result.
@@ -52,6 +54,8 @@ pub(super) struct CallBook {
     pub(super) moved_on: bool,
     /// Whether its ending was handed to the same call, made again.
     pub(super) handed_on: bool,
+    /// Whether it was announced in the run that this one was forked from, and nobody said since what to do.
+    pub(super) left_there: bool,
 }
 
 impl CallBook {
@@ -67,6 +71,7 @@ impl CallBook {
             tool: tool.to_owned(),
             replay,
             asked: digest.clone(),
+            asked_for: arguments.clone(),
             digest,
             arguments,
             plan: plan.clone(),
@@ -81,6 +86,7 @@ impl CallBook {
             settled_at: refuses(plan).then_some(index),
             moved_on: false,
             handed_on: false,
+            left_there: false,
         }
     }
 
@@ -106,7 +112,7 @@ impl CallBook {
 
     /// Whether only a person can say what now.
     fn needs_person(&self) -> bool {
-        self.replay == Replay::Manual || self.attempts >= ATTEMPTS
+        self.left_there || self.replay == Replay::Manual || self.attempts >= ATTEMPTS
     }
 
     /// An attempt is announced.
@@ -201,6 +207,7 @@ impl CallBook {
         self.waits = None;
         if again {
             self.retried_at = Some(index);
+            self.left_there = false;
         }
     }
 

@@ -73,6 +73,7 @@ impl Audit {
             CallState::Asking(_) | CallState::Unknown { .. } => (false, None, false, false),
         };
         ensure(!ready || book.may_run(), "I7", &format!("the fold would run {key}, which nobody allowed"))?;
+        ensure(!ready || book.goes_on(), "I8", &format!("the fold would run {key}, which only a person can settle"))?;
         let own = (ready || running).then(|| {
             let arguments = call.arguments(after).ok()?;
             plan::call_digest(&after.owner, &self.id, &call.tool, &arguments).ok()
@@ -87,6 +88,7 @@ impl Audit {
             "I2",
             &format!("the fold runs {key} otherwise"),
         )?;
+        ensure(call.approved == book.approved, "I7", &format!("the fold disagrees on whether {key} was approved"))?;
         ensure(done == book.settled, "I3", &format!("the fold disagrees on whether {key} has its result"))?;
         ensure(pending == book.waits, "I5", &format!("the fold disagrees on what {key} waits for"))
     }

@@ -37,6 +37,7 @@ pub fn fact<'a>(fact: &'a Fact, agent: &Definition) -> Cow<'a, Fact> {
         | Fact::Resumed { .. }
         | Fact::CancelRequested { .. }
         | Fact::Reopened {}
+        | Fact::Forked { .. }
         | Fact::RunFinished(_) => false,
     };
     if !holds_arguments {

@@ -2,11 +2,14 @@
 //! `calls`: its calls and requests.
 
 mod calls;
+mod forked;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+use forked::Fork;
 
 use crate::{
     agent::Definition,
@@ -59,6 +62,7 @@ impl Run {
             agent: agent.clone(),
             mode: *mode,
             metadata: metadata.clone(),
+            forks: Vec::new(),
             created_at: first.at,
             updated_at: first.at,
             len: 1,
@@ -157,6 +161,9 @@ impl Run {
                 self.trouble = Trouble::default();
                 Ok(())
             }
+            Fact::Forked { from, last, mode, metadata, calls, .. } => {
+                self.forked(entry, &Fork { from, last: *last, mode: *mode, metadata, calls })
+            }
             Fact::RunFinished(outcome) => self.finished(entry.at, outcome),
         }
     }
@@ -183,7 +190,8 @@ impl Run {
             | Fact::ModeChanged { .. }
             | Fact::Paused { .. }
             | Fact::Resumed { .. }
-            | Fact::CancelRequested { .. } => false,
+            | Fact::CancelRequested { .. }
+            | Fact::Forked { .. } => false,
         };
         let holder = self.driver.as_ref().map(|driver| &driver.id);
         if holders_own && (holder.is_none() || holder != entry.driver.as_ref()) {

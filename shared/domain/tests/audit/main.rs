@@ -6,6 +6,7 @@
 
 mod beside;
 mod edges;
+mod forked;
 mod states;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -7,6 +7,7 @@ mod again;
 mod asking;
 mod deciding;
 mod folded;
+mod forked;
 mod going_on;
 mod names;
 mod planning;
@@ -93,6 +94,7 @@ fn returned(text: &str) -> CallResult {
 #[derive(Clone)]
 struct Story {
     run: Run,
+    entries: Vec<Entry>,
     now: Millis,
     drivers: u32,
 }
@@ -114,7 +116,7 @@ impl Story {
         };
         let entry = Entry { index: 0, entry_id: EntryId("e0".into()), at: Millis(1_000), driver: None, fact };
         let run = Run::start(RunId::from_bits(7), definition, &entry).unwrap();
-        let mut story = Self { run, now: Millis(1_000), drivers: 0 };
+        let mut story = Self { run, entries: vec![entry], now: Millis(1_000), drivers: 0 };
         story.drive();
         story
     }
@@ -134,6 +136,7 @@ impl Story {
         self.now = self.now.plus(1_000);
         let entry = self.entry(fact, by);
         self.run.apply(&entry).unwrap();
+        self.entries.push(entry);
         self
     }
 

@@ -52,9 +52,16 @@ pub(crate) struct Life {
     shown: u32,
     /// Drivers that lost the run while they ran these attempts: their results can still come.
     lost: Vec<(CallKey, u32, DriverId)>,
+    /// The run that this one was forked from, and whether anybody looked at it since.
+    forked: Option<Fresh>,
+    /// The last number that a run was named by.
+    born: u128,
     /// The reply that a model is about to give, and how many entries its prompt contained.
     thinking: Option<(Vec<ReplyBlock>, StopReason, u32)>,
 }
+
+/// A fork that was just made.
+struct Fresh;
 
 struct Anything;
 
@@ -117,6 +124,8 @@ impl Life {
             asks: false,
             shown: 1,
             lost: Vec::new(),
+            forked: None,
+            born: 7,
             thinking: None,
         }
     }
@@ -139,7 +148,7 @@ impl Life {
             Entry { fact: Fact::decode(kind, &body).unwrap(), ..entry.clone() }
         });
         let stored: Vec<_> = stored.collect();
-        let mut run = Run::start(RunId::from_bits(7), self.definition.clone(), &stored[0]).unwrap();
+        let mut run = Run::start(self.run.id.clone(), self.definition.clone(), &stored[0]).unwrap();
         stored[1..].iter().for_each(|entry| run.apply(entry).unwrap());
         run
     }
@@ -183,9 +192,41 @@ impl Life {
                 self.put(Fact::DriverStarted { until: self.now.plus(1000) });
             }
             2 if !self.lost.is_empty() => self.late(),
+            3 if self.choose(4) == 0 => self.fork(),
             _ => self.drive(),
         }
         true
+    }
+
+    /// Whether this life has become that of a fork since this was last asked: then all of its journal is news.
+    pub(crate) fn was_forked(&mut self) -> bool {
+        self.forked.take().is_some()
+    }
+
+    /// Goes on with a fork of the run, from any entry from which one can.
+    fn fork(&mut self) {
+        let last = u32::from(self.choose(255)) % self.run.len;
+        let copy = &self.entries[..=last as usize];
+        self.born += 1;
+        let id = RunId::from_bits(self.born);
+        let mut run = Run::start(id, self.definition.clone(), &copy[0]).unwrap();
+        copy[1..].iter().for_each(|entry| run.apply(entry).unwrap());
+        if run.cancel.is_some() || run.is_over() {
+            return;
+        }
+        let from = self.run.writer(last).clone();
+        let mode = [run.mode, Mode::Normal, Mode::Yolo][usize::from(self.choose(3))];
+        let calls = plan::fork(&run, mode, Rules::none());
+        self.entries.truncate(last as usize + 1);
+        (self.run, self.thinking, self.forked) = (run, None, Some(Fresh));
+        self.lost.clear();
+        let metadata = std::collections::BTreeMap::new();
+        self.put_by(Fact::Forked { from, last, by: me(), mode, metadata, calls }, None);
+        if self.run.outcome.is_some() || self.choose(4) == 0 {
+            let content = vec![Content::text("otherwise")];
+            self.put_by(Fact::MessageAdded { by: me(), content, supersedes: false }, None);
+        }
+        self.shown = self.run.len;
     }
 
     fn drive(&mut self) {

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use dormouse_domain::{
     Run,
-    audit::Audit,
+    audit::{Audit, Violation},
     message::{Content, StopReason},
     transcript::{AssistantBlock, Message, UserBlock, prompt},
 };
@@ -92,26 +92,47 @@ proptest! {
 
     /// I1 to I10 as far as they are about one journal, by the auditor's books and by what is asked.
     #[test]
-    fn i1_i10_case_44_case_45_case_46_random_lives(choices in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn i1_i10_x8_case_44_case_45_case_46_random_lives(choices in proptest::collection::vec(any::<u8>(), 0..400)) {
         let mut life = Life::new(&choices);
-        let mut earlier: Vec<String> = Vec::new();
+        let mut asked: Vec<(u32, Vec<String>)> = Vec::new();
         let mut audit = Audit::new(life.run.id.clone(), life.run.definition.clone());
         prop_assert_eq!(audit.check(&life.entries[0], &life.run), []);
         while life.step() {
+            if life.was_forked() {
+                audit = Audit::of(life.run.id.clone(), life.run.definition.clone(), &life.entries);
+                prop_assert_eq!(audit_all(&mut audit, &life), vec![], "{:#?}", life.entries);
+                let fork = life.run.forks.last().unwrap().index;
+                asked.retain(|(seen, _)| *seen <= fork);
+            }
             if let Some(entry) = life.news() {
                 prop_assert_eq!(audit.check(&entry, &life.run), [], "{:#?}", life.entries);
             }
             if life.asks_model() {
                 check_prompt(&life.run);
                 let now = blocks(&life.run);
-                prop_assert!(now.starts_with(&earlier), "I10: {:#?}\nthen {:#?}", earlier, now);
-                earlier = now;
+                // Of a fork too: its prompts go on from those of the run that it was forked from.
+                let earlier = asked.last().map(|(_, blocks)| blocks.as_slice()).unwrap_or_default();
+                prop_assert!(now.starts_with(earlier), "I10: {:#?}\nthen {:#?}", earlier, now);
+                asked.push((life.run.len, now));
             }
         }
         // The journal read back from its stored form folds to the same state.
         let again = life.fold_stored();
         prop_assert_eq!(&again, &life.run);
     }
+}
+
+/// What the auditor says of the whole journal, folded from its beginning.
+fn audit_all(audit: &mut Audit, life: &Life) -> Vec<Violation> {
+    let (first, rest) = life.entries.split_first().unwrap();
+    let mut run = Run::start(life.run.id.clone(), life.run.definition.clone(), first).unwrap();
+    let mut found = audit.check(first, &run);
+    for entry in rest {
+        run.apply(entry).unwrap();
+        found.extend(audit.check(entry, &run));
+    }
+    assert_eq!(run, life.run);
+    found
 }
 
 /// Case 47: a tool that says nothing, or only white space.
@@ -156,6 +177,7 @@ fn lives_hold_every_kind_of_entry() {
         "Resumed",
         "CancelRequested",
         "Reopened",
+        "Forked",
         "RunFinished",
     ];
     for kind in all {
