@@ -34,21 +34,25 @@ impl From<LoadError> for Problem {
 impl Engine {
     /// The run as its whole journal says, or none.
     pub(crate) async fn load(&self, id: &RunId) -> Result<Option<Run>, LoadError> {
-        let store = &self.ports.store;
-        let entries = store.load(id, 0).await?;
-        let Some((first, rest)) = entries.split_first() else {
-            return Ok(None);
-        };
-        let Fact::RunStarted { definition: digest, .. } = &first.fact else {
-            let problem = format!("the journal begins with {}", first.fact.kind());
-            return Err(Corrupt { run: id.clone(), index: first.index, problem }.into());
-        };
-        let definition = store.definition(digest).await?;
-        let definition = definition.ok_or_else(|| LoadError::NoDefinition(digest.to_string()))?;
-        let mut run = Run::start(id.clone(), definition, first)?;
-        rest.iter().try_for_each(|entry| run.apply(entry))?;
-        Ok(Some(run))
+        let store = self.ports.store.as_ref();
+        fold(store, id, &store.load(id, 0).await?).await
     }
+}
+
+/// The run `id` as these entries make it, or none without any.
+pub(crate) async fn fold(store: &dyn Store, id: &RunId, entries: &[Entry]) -> Result<Option<Run>, LoadError> {
+    let Some((first, rest)) = entries.split_first() else {
+        return Ok(None);
+    };
+    let Fact::RunStarted { definition: digest, .. } = &first.fact else {
+        let problem = format!("the journal begins with {}", first.fact.kind());
+        return Err(Corrupt { run: id.clone(), index: first.index, problem }.into());
+    };
+    let definition = store.definition(digest).await?;
+    let definition = definition.ok_or_else(|| LoadError::NoDefinition(digest.to_string()))?;
+    let mut run = Run::start(id.clone(), definition, first)?;
+    rest.iter().try_for_each(|entry| run.apply(entry))?;
+    Ok(Some(run))
 }
 
 /// Reads what others appended to `run` since it was folded, and folds it in. Returns those entries.

@@ -6,11 +6,12 @@
 //! machine owns, what to do next, is in `dormouse-domain`; what the host owns, doing it, is here.
 //!
 //! Read in this order: [`ports`], `journal` (loading and folding), `amend` (writers that are not
-//! drivers), `respond`, `link`, `control`, `start`, then `step` and below it `drive`, `calls`, `stop`.
+//! drivers), `respond`, `link`, `control`, `start`, `fork`, then `step` and below it `drive`, `calls`, `stop`.
 
 mod amend;
 mod control;
 mod error;
+mod fork;
 mod journal;
 mod link;
 pub mod ports;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 pub use amend::IdempotencyKey;
 pub use control::Changed;
 pub use error::Problem;
+pub use fork::ForkRun;
 pub use link::{LinkMade, LinkView};
 pub use query::RunView;
 pub use respond::Responded;

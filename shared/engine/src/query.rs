@@ -130,9 +130,18 @@ impl Engine {
     /// # Errors
     /// [`Problem::NotFound`] if the run is not theirs.
     pub async fn definition(&self, by: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Problem> {
-        let digest = self.owned_item(by, run_id).await?.definition;
-        let definition = self.ports.store.definition(&digest).await?;
-        definition.ok_or_else(|| LoadError::NoDefinition(digest.to_string()).into())
+        Ok(self.known(by, run_id).await?.1)
+    }
+
+    /// What is known of run `run_id` without its journal, and its agent as it was frozen.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`] if the run is not theirs.
+    pub async fn known(&self, by: &Caller, run_id: &RunId) -> Result<(RunItem, Arc<Definition>), Problem> {
+        let item = self.owned_item(by, run_id).await?;
+        let definition = self.ports.store.definition(&item.definition).await?;
+        let definition = definition.ok_or_else(|| LoadError::NoDefinition(item.definition.to_string()))?;
+        Ok((item, definition))
     }
 
     /// At most `limit` entries of the journal from index `from`.
@@ -144,7 +153,7 @@ impl Engine {
         self.more_entries(run_id, from, limit).await
     }
 
-    /// The same, of a run that was found to be the caller's by [`definition`](Self::definition) before: whose
+    /// The same, of a run that was found to be the caller's by [`known`](Self::known) before: whose
     /// it is never changes.
     ///
     /// # Errors
@@ -153,7 +162,7 @@ impl Engine {
         Ok(self.ports.store.page(run_id, from, limit).await?)
     }
 
-    async fn owned_item(&self, by: &Caller, run_id: &RunId) -> Result<RunItem, Problem> {
+    pub(crate) async fn owned_item(&self, by: &Caller, run_id: &RunId) -> Result<RunItem, Problem> {
         let item = self.ports.store.item(run_id).await?;
         item.filter(|item| item.owner == by.principal).ok_or(Problem::NotFound("run"))
     }

@@ -101,7 +101,11 @@ impl Engine {
         }
     }
 
-    async fn earlier_start(&self, owner: &Caller, key: Option<&IdempotencyKey>) -> Result<Option<Started>, Problem> {
+    pub(crate) async fn earlier_start(
+        &self,
+        owner: &Caller,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Option<Started>, Problem> {
         let earlier: Option<Started> = self.earlier_answer(&owner.principal, key).await?;
         if let Some(started) = &earlier {
             self.send_wake(&started.run_id, 0).await;
