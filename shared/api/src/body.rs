@@ -10,7 +10,7 @@ use dormouse_domain::{
     message::Content,
     request::DecisionKind,
 };
-use dormouse_engine::StartRun;
+use dormouse_engine::{ForkRun, StartRun};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -77,6 +77,30 @@ impl StartBody {
         check_metadata(&self.metadata)?;
         let input = vec![Content::text(self.input)];
         Ok(StartRun { agent: self.agent, input, mode: self.mode, metadata: self.metadata })
+    }
+}
+
+/// `POST /v1/runs/{id}/fork`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ForkBody {
+    at: u32,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    mode: Option<Mode>,
+    #[serde(default)]
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+impl ForkBody {
+    pub(crate) fn checked(self) -> Result<ForkRun, Problem> {
+        if self.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
+            return Err(invalid("`message` is blank; leave it out, or say something").member("field", "message"));
+        }
+        self.metadata.as_ref().map_or(Ok(()), check_metadata)?;
+        let message = self.message.map(|text| vec![Content::text(text)]);
+        Ok(ForkRun { at: self.at, message, mode: self.mode, metadata: self.metadata })
     }
 }
 

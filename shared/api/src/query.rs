@@ -102,7 +102,7 @@ pub(crate) async fn entries(
     let mut page = Entries { items: Vec::new(), end: from, more: false };
     let mut bytes = 0;
     // What it declares secret is in no view of the journal.
-    let agent = engine.definition(&call.by, run).await?;
+    let (known, agent) = engine.known(&call.by, run).await?;
     loop {
         let read: Vec<Entry> = engine.more_entries(run, page.end, ENTRIES_AT_ONCE).await?;
         let last = read.len() < ENTRIES_AT_ONCE as usize;
@@ -111,7 +111,7 @@ pub(crate) async fn entries(
                 page.more = true;
                 return Ok(page);
             }
-            let item = view::entry(run, &agent, &entry);
+            let item = view::entry(&known, &agent, &entry);
             bytes += item.to_string().len();
             page.items.push(item);
             page.end = entry.index + 1;

@@ -9,7 +9,7 @@ use crate::problem::{Kind, Problem};
 /// The functions that answer HTTP, each with its own role and rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Function {
-    /// Starts runs. The only one that needs to know the agents.
+    /// Starts and forks runs. The only one that needs to know the agents.
     Start,
     /// Decides requests. Cannot start models.
     Respond,
@@ -23,6 +23,7 @@ pub enum Function {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Start,
+    Fork,
     Respond(Respond),
     Control(Control),
     Query(Query),
@@ -62,7 +63,7 @@ pub(crate) enum Query {
 impl Endpoint {
     fn function(self) -> Function {
         match self {
-            Self::Start => Function::Start,
+            Self::Start | Self::Fork => Function::Start,
             Self::Respond(_) => Function::Respond,
             Self::Control(_) => Function::Control,
             Self::Query(_) => Function::Query,
@@ -104,6 +105,7 @@ impl Route {
             Endpoint::Respond(Respond::ShowLink | Respond::DecideByLink) => Access::Token,
             Endpoint::Respond(Respond::Run | Respond::Request | Respond::MakeLink)
             | Endpoint::Start
+            | Endpoint::Fork
             | Endpoint::Control(_)
             | Endpoint::Query(_) => Access::Caller,
         }
@@ -126,13 +128,14 @@ const fn route(method: Method, path: &'static str, endpoint: Endpoint) -> Route 
 }
 
 /// All routes.
-pub static ROUTES: [Route; 18] = [
+pub static ROUTES: [Route; 19] = [
     route(Method::POST, "/v1/runs", Endpoint::Start),
     route(Method::GET, "/v1/runs", Endpoint::Query(Query::Runs)),
     route(Method::GET, "/v1/runs/{id}", Endpoint::Query(Query::Run)),
     route(Method::GET, "/v1/runs/{id}/journal", Endpoint::Query(Query::Journal)),
     route(Method::GET, "/v1/runs/{id}/export", Endpoint::Query(Query::Export)),
     route(Method::GET, "/v1/runs/{id}/events", Endpoint::Query(Query::Events)),
+    route(Method::POST, "/v1/runs/{id}/fork", Endpoint::Fork),
     route(Method::POST, "/v1/runs/{id}/messages", Endpoint::Control(Control::Message)),
     route(Method::POST, "/v1/runs/{id}/pause", Endpoint::Control(Control::Pause)),
     route(Method::POST, "/v1/runs/{id}/resume", Endpoint::Control(Control::Resume)),

@@ -3,7 +3,7 @@
 //! out rather than null.
 
 use dormouse_domain::{
-    Caller, Definition, Entry, Millis, RunId,
+    Caller, Definition, Entry, Millis,
     decide::Decision,
     display::{self, Extent},
     item::RunItem,
@@ -71,6 +71,7 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
         ("updated_at", time(item.updated_at)),
     ];
     run.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    put(&mut run, "forked_from", item.forks.last().map(plain));
     put(&mut run, "outcome", item.outcome.as_ref().map(plain));
     run
 }
@@ -164,28 +165,29 @@ pub(crate) fn changed(changed: &Changed) -> Value {
 }
 
 /// An entry of the journal of `run`, a run of `agent`: [`Entry::view`] with times as everywhere, and
-/// with the public name of each request it speaks of.
-pub(crate) fn entry(run: &RunId, agent: &Definition, entry: &Entry) -> Value {
+/// with the public name of each request it speaks of, in a fork that of the run which opened it.
+pub(crate) fn entry(run: &RunItem, agent: &Definition, entry: &Entry) -> Value {
+    let named = |key: &str| key.parse().map_or_else(|_| key.to_owned(), |key| run.request_id(key).to_string());
     let mut view = entry.view(agent);
     for name in ["at", "until", "retry_at"] {
         retime(&mut view, name);
     }
     if let Some(key) = view.get("request").and_then(Value::as_str) {
-        view["request_id"] = format!("{run}.{key}").into();
+        view["request_id"] = named(key).into();
     }
     let requests = view.get_mut("requests").and_then(Value::as_array_mut);
     for (ordinal, request) in requests.into_iter().flatten().enumerate() {
         match request {
             // Suspended opens requests, named by their place.
             Value::Object(opened) => {
-                opened.insert("request_id".into(), format!("{run}.{}.{ordinal}", entry.index).into());
+                opened.insert("request_id".into(), named(&format!("{}.{ordinal}", entry.index)).into());
                 if let Some(windows) = opened.get_mut("windows") {
                     retime(windows, "wait_until");
                     retime(windows, "decide_by");
                 }
             }
             // RequestExpired names requests by their keys.
-            Value::String(key) => *key = format!("{run}.{key}"),
+            Value::String(key) => *key = named(key),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
     }

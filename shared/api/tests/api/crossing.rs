@@ -75,6 +75,7 @@ fn body_for(path: &str, request: &Value) -> Value {
     match path.rsplit('/').next() {
         Some("respond" | "{token}") => approval(request),
         Some("messages") => json!({ "text": "hi" }),
+        Some("fork") => json!({ "at": 0 }),
         Some("mode") => json!({ "mode": "plan" }),
         Some("runs") => json!({ "agent": "guarded", "input": "go" }),
         _ => json!({}),

@@ -10,6 +10,7 @@ mod crossing;
 mod deciding;
 mod exporting;
 mod following;
+mod forking;
 mod idempotency;
 mod identity;
 mod links;

@@ -17,6 +17,7 @@ fn each_route_has_its_function() {
         ("GET", "/v1/runs/{id}/journal", Query),
         ("GET", "/v1/runs/{id}/export", Query),
         ("GET", "/v1/runs/{id}/events", Query),
+        ("POST", "/v1/runs/{id}/fork", Start),
         ("POST", "/v1/runs/{id}/messages", Control),
         ("POST", "/v1/runs/{id}/pause", Control),
         ("POST", "/v1/runs/{id}/resume", Control),

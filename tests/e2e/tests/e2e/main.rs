@@ -15,6 +15,7 @@ mod counting;
 mod deadlines;
 mod deciding;
 mod edge;
+mod forking;
 mod keeping;
 mod killing;
 mod late;
