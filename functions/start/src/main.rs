@@ -7,6 +7,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
 use dormouse_host::{Environment, Host, Parts};
+use dormouse_tools::Checker;
 use lambda_runtime::{LambdaEvent, service_fn};
 
 #[tokio::main]
@@ -17,7 +18,9 @@ async fn main() -> anyhow::Result<()> {
         Environment::of_process().get("DORMOUSE_AGENTS"),
         host.settings().max_tool_timeout_ms,
     )?;
-    let engine = host.engine(Parts { agents: Arc::new(agents), ..Parts::none() });
+    // A fork has the files of another run as they were: they are made again from its calls, and no tool is called.
+    let tools = Arc::new(Checker::default());
+    let engine = host.engine(Parts { agents: Arc::new(agents), tools, ..Parts::none() });
     let handler = service_fn(async |event: LambdaEvent<ApiGatewayProxyRequest>| {
         Ok::<_, Infallible>(dormouse_api::start(&engine, event.payload).await)
     });

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use dormouse_domain::{
     Caller, Entry, Fact, Millis, Mode, Run, RunId,
-    agent::OnMessage,
-    entry::FinalStatus,
+    agent::{OnMessage, Target},
+    entry::{CallResult, FinalStatus},
     item::RunItem,
     message::Content,
     next::exhausted,
@@ -22,7 +22,8 @@ use crate::{
     amend::receipt,
     error::{Problem, final_write_error},
     journal::{LoadError, fold},
-    ports::{Commit, ItemWrite, WriteError},
+    ports::{Commit, FileVersion, FileWrite, ItemWrite, ToolCall, WriteError},
+    step::made_call,
 };
 
 /// Entries that are copied at once, at most.
@@ -71,6 +72,7 @@ impl Engine {
         };
         let now = self.ports.clock.now();
         let forked = self.forked(by, &from, &fork, &before)?;
+        let files = self.files(&before, &copy).await?;
         let (mut run, mut entries) = (before, Vec::new());
         self.append_to(&mut run, &mut entries, forked, now)?;
         if let Some(content) = fork.message {
@@ -82,6 +84,10 @@ impl Engine {
         let started = Started { run_id: id.clone(), status: item.status };
         for batch in batches(&copy)? {
             let commit = Commit { entries: batch.to_vec(), ..self.empty_commit(&id) };
+            self.ports.store.commit(&commit).await.map_err(unfinished)?;
+        }
+        for files in file_batches(files) {
+            let commit = Commit { files, ..self.empty_commit(&id) };
             self.ports.store.commit(&commit).await.map_err(unfinished)?;
         }
         let receipt = receipt(&by.principal, key, &started, now)?;
@@ -130,6 +136,23 @@ impl Engine {
         let calls = plan::fork(before, mode, Rules { policy: &policy, standing: &[] });
         let metadata = fork.metadata.clone().unwrap_or_else(|| before.metadata.clone());
         Ok(Fact::Forked { from: from.clone(), last: fork.at, by: by.principal.clone(), mode, metadata, calls })
+    }
+
+    /// The workspace as the copy leaves it: that of the other run may have changed since, and is its own.
+    async fn files(&self, before: &Run, copy: &[Entry]) -> Result<Vec<FileWrite>, Problem> {
+        let made: Vec<_> = copy.iter().filter_map(|entry| written_by(before, entry)).collect();
+        let files = self.ports.tools.files_after(&made).await.map_err(|why| {
+            let at = before.len - 1;
+            Problem::WrongState(format!(
+                "the files of entry {at} cannot be made again ({why}); fork it at an earlier one"
+            ))
+        })?;
+        let workspace = before.id.to_string();
+        let new = files.into_iter().map(|(path, content)| {
+            let workspace = workspace.clone();
+            FileWrite { workspace, path, content, expect: FileVersion::Absent }
+        });
+        Ok(new.collect())
     }
 
     fn append_to(&self, run: &mut Run, entries: &mut Vec<Entry>, fact: Fact, at: Millis) -> Result<(), Problem> {
@@ -196,6 +219,42 @@ fn batches(copy: &[Entry]) -> Result<Vec<&[Entry]>, Problem> {
     }
     batches.push(&copy[begin..]);
     Ok(batches)
+}
+
+/// The call that wrote a file, if this entry tells of one.
+fn written_by(run: &Run, entry: &Entry) -> Option<ToolCall> {
+    let Fact::CallFinished { call, attempt, result: CallResult::Returned { is_error: false, .. }, .. } = &entry.fact
+    else {
+        return None;
+    };
+    let call = run.call(*call)?;
+    let tool = run.definition.tool(&call.tool)?;
+    let writes = match &tool.target {
+        Target::Builtin(builtin) => builtin.kind().mutates(),
+        Target::Http { .. } => false,
+    };
+    if !writes {
+        return None;
+    }
+    let arguments = call.arguments(run).ok()?;
+    Some(made_call(run, call.key, *attempt, tool.clone(), arguments))
+}
+
+/// The files in pieces that each fit a transaction.
+fn file_batches(files: Vec<FileWrite>) -> Vec<Vec<FileWrite>> {
+    let (mut batches, mut bytes) = (Vec::<Vec<FileWrite>>::new(), 0);
+    for file in files {
+        let full = batches.last().is_none_or(|batch| batch.len() == BATCH_ENTRIES);
+        if full || bytes + file.content.len() > BATCH_BYTES {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += file.content.len();
+        if let Some(batch) = batches.last_mut() {
+            batch.push(file);
+        }
+    }
+    batches
 }
 
 /// A copy that was broken off is no run, whatever became of its last write.

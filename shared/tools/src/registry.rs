@@ -12,7 +12,11 @@ use dormouse_engine::ports::{Files, ToolCall, ToolReply, Tools};
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::{http::Http, schema, workspace::Workspace};
+use crate::{
+    http::Http,
+    schema,
+    workspace::{Workspace, again},
+};
 
 /// Most compiled schemas that are kept. When there are more, all are forgotten: compiling one takes
 /// less than a millisecond, so what matters is only that memory is bounded.
@@ -62,6 +66,10 @@ impl Tools for Checker {
         let why = "this function checks arguments, and runs no tools".to_owned();
         CallResult::NotSent { why }.into()
     }
+
+    async fn files_after(&self, made: &[ToolCall]) -> Result<Vec<(String, String)>, String> {
+        again::files_after(made).await
+    }
 }
 
 /// All tools. Cheap to share, safe to use from many steps at once.
@@ -96,6 +104,10 @@ impl Tools for Registry {
             Target::Builtin(builtin) => self.workspace.call(*builtin, call).await,
             Target::Http { url } => self.http.call(call, url).await,
         }
+    }
+
+    async fn files_after(&self, made: &[ToolCall]) -> Result<Vec<(String, String)>, String> {
+        again::files_after(made).await
     }
 }
 

@@ -64,6 +64,17 @@ pub trait Tools: Send + Sync {
     fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String>;
     /// Makes one attempt, within the tool's own timeout.
     async fn call(&self, call: &ToolCall) -> ToolReply;
+    /// The workspace files, path and text, that these calls of builtins leave: they all succeeded, in this order, on
+    /// an empty workspace.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    async fn files_after(&self, made: &[ToolCall]) -> Result<Vec<(String, String)>, String> {
+        match made {
+            [] => Ok(Vec::new()),
+            [..] => Err("there is no workspace here".to_owned()),
+        }
+    }
 }
 
 /// A workspace file.

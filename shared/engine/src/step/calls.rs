@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use dormouse_domain::{
-    CallKey, Fact, Run,
+    CallKey, Fact, Run, ToolDef,
     entry::{CallResult, Dispatched},
     kv::KvPatch,
     message::Content,
     plan::{self, Rules},
 };
+
+use serde_json::Value;
 
 use super::{
     StepError, StepReport, commit,
@@ -78,18 +80,7 @@ impl Drive<'_> {
         tool.timeout_ms = tool.timeout_ms.min(self.left_ms());
         let arguments = call.arguments(&self.run);
         let arguments = arguments.map_err(|_| StepError::Bug("an announced call whose arguments cannot be read"))?;
-        let made = ToolCall {
-            run: self.run.id.clone(),
-            owner: self.run.owner.clone(),
-            call: key,
-            execution_key: format!("{}.{key}", self.run.id),
-            attempt,
-            tool,
-            arguments,
-            workspace: self.run.id.to_string(),
-            state: self.run.state.clone(),
-        };
-        self.spawn(made, 1);
+        self.spawn(made_call(&self.run, key, attempt, tool, arguments), 1);
         Ok(())
     }
 
@@ -202,6 +193,21 @@ impl Drive<'_> {
         }
         tracing::warn!(run = %self.run.id, "another driver took the run over");
         Ok(StepReport::TakenOver)
+    }
+}
+
+/// An attempt at a call of `run`, as tools are given it.
+pub(crate) fn made_call(run: &Run, call: CallKey, attempt: u32, tool: ToolDef, arguments: Value) -> ToolCall {
+    ToolCall {
+        run: run.id.clone(),
+        owner: run.owner.clone(),
+        call,
+        execution_key: format!("{}.{call}", run.id),
+        attempt,
+        tool,
+        arguments,
+        workspace: run.id.to_string(),
+        state: run.state.clone(),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     journal::{LoadError, catch_up},
     ports::{Commit, ItemWrite, WriteError},
 };
+pub(crate) use calls::made_call;
 use drive::Drive;
 
 /// What a step did.

@@ -9,6 +9,7 @@
 
 mod copying;
 mod everywhere;
+mod files;
 mod refusing;
 
 use dormouse_domain::{

@@ -5,6 +5,7 @@
 //! result; if a file was changed meanwhile it calls the tool again, which then sees the change. So a
 //! repeated attempt does no harm, and an attempt that could not read is known not to have happened.
 
+pub(crate) mod again;
 mod create;
 mod edit;
 mod glob;

@@ -191,3 +191,22 @@ async fn a9_ask_user_is_never_run() {
     let (text, is_error) = play(&files, Builtin::AskUser, json!({"question": "Really?"})).await;
     assert!(is_error && text.contains("answered by a person"));
 }
+
+/// X8: the calls that wrote a workspace, made again in their order, leave the same files; what has no place in it
+/// says which call it was.
+#[tokio::test]
+async fn x8_a_workspace_is_made_again_from_its_calls() {
+    let create =
+        |path: &str, content: &str| builtin(Builtin::WorkspaceCreate, json!({ "path": path, "content": content }));
+    let edit = |path: &str, old: &str, new: &str| {
+        builtin(Builtin::WorkspaceEdit, json!({ "path": path, "old": old, "new": new }))
+    };
+    let read = builtin(Builtin::WorkspaceRead, json!({ "path": "nowhere" }));
+    let made = [create("a", "one two"), create("./b/c", "x"), edit("a", "two", "three"), read, edit("a", "one", "1")];
+    let files = again::files_after(&made).await.unwrap();
+    let owned = |path: &str, content: &str| (path.to_owned(), content.to_owned());
+    assert_eq!(files, [owned("a", "1 three"), owned("b/c", "x")]);
+    assert_eq!(again::files_after(&[]).await, Ok(Vec::new()));
+    let why = again::files_after(&[create("a", "one"), edit("a", "two", "three")]).await.unwrap_err();
+    assert!(why.starts_with("call 3.1: "), "{why}");
+}

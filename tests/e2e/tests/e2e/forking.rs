@@ -61,3 +61,42 @@ async fn x8_a_fork_goes_its_own_way() {
     let on = stack.api.post(&path, &json!({"at": journal.len() - 1})).await.problem(400, "invalid-body");
     assert!(on["detail"].as_str().unwrap().contains("send a `message`"), "{on}");
 }
+
+const WRITES: &str = r#"
+[[replies]]
+[[replies.calls]]
+name = "create_file"
+arguments = { path = "notes.txt", content = "first" }
+
+[[replies]]
+[[replies.calls]]
+name = "edit_file"
+arguments = { path = "notes.txt", old = "first", new = "second" }
+
+[[replies]]
+[[replies.calls]]
+name = "read_file"
+arguments = { path = "notes.txt" }
+
+[[replies]]
+text = "It says: {{result}}"
+"#;
+
+/// X8, D10: a fork has the files that there were at its entry, and what it writes is its own.
+#[tokio::test]
+async fn x8_d10_a_fork_has_the_files_of_its_entry() {
+    let tools = ["workspace.create", "workspace.edit", "workspace.read"].map(|name| Tool::builtin(name).allowed());
+    let agents = Agents::new().scripted("ops", WRITES, &tools);
+    let stack = TestStack::in_memory(&agents).await;
+    let run = stack.api.start("ops", "Write.").await;
+    let done = stack.api.run_that_is(&run, "completed").await;
+    assert!(done["output"].as_str().unwrap().contains("second"), "{done}");
+    let created = stack.api.entries(&run, "CallFinished").await[0]["index"].clone();
+    let fork = stack.api.post(&format!("/v1/runs/{run}/fork"), &json!({ "at": created })).await.expect(202);
+    let fork = fork["run_id"].as_str().expect("a run's name").to_owned();
+    let view = stack.api.run_that_is(&fork, "completed").await;
+    // Its own edit found the first text, so it had not the other run's.
+    assert_eq!(view["output"], done["output"]);
+    let edited = &stack.api.entries(&fork, "CallFinished").await[1];
+    assert!(!edited["result"]["is_error"].as_bool().unwrap_or(false), "{edited}");
+}
