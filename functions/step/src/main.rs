@@ -26,7 +26,8 @@ async fn main() -> anyhow::Result<()> {
         tools: Arc::new(Registry::new(host.files())),
         // The agents of runs are frozen in the store; the rules that refuse are today's as well.
         agents: Arc::new(agents),
-        ..Parts::none()
+        // Tokens by which another system completes a call go with it.
+        keys: host.keys(),
     };
     let engine = host.engine(parts);
     let handler = service_fn(async |event: LambdaEvent<SqsEvent>| {

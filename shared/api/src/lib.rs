@@ -12,6 +12,7 @@
 
 mod body;
 mod call;
+mod complete;
 mod control;
 mod events;
 mod export;
@@ -38,7 +39,7 @@ pub async fn start(engine: &Engine, request: ApiGatewayProxyRequest) -> ApiGatew
     problem::answer(start::handle(engine, &request).await)
 }
 
-/// Decides requests: `POST /v1/requests/{id}/respond`, `POST /v1/runs/{id}/respond`, and by links.
+/// Decides requests: `POST /v1/requests/{id}/respond`, `POST /v1/runs/{id}/respond`, and by links. Completes calls, by tokens.
 pub async fn respond(engine: &Engine, request: ApiGatewayProxyRequest) -> ApiGatewayProxyResponse {
     problem::answer(respond::handle(engine, &request).await)
 }

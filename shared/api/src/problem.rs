@@ -148,6 +148,7 @@ impl From<Cause> for Problem {
             Cause::NotFound(_) => Self::new(Kind::NotFound, text),
             Cause::UnknownAgent { .. } => Self::new(Kind::UnknownAgent, text),
             Cause::Invalid(_) => Self::new(Kind::InvalidBody, text),
+            Cause::Gone(_) => Self::new(Kind::Expired, text),
             Cause::WrongState(_) => Self::new(Kind::WrongState, text),
             Cause::Refused(refusal) => refusal.into(),
             Cause::KeyReused => Self::new(Kind::KeyReused, text),

@@ -132,6 +132,7 @@ fn reading(cause: Cause) -> Problem {
         | Cause::Refused(_)
         | Cause::KeyReused
         | Cause::TooLarge(_)
+        | Cause::Gone(_)
         | Cause::NotSetUp(_)
         | Cause::Unavailable(_)
         | Cause::Unknown(_)

@@ -6,7 +6,7 @@ use dormouse_engine::Engine;
 use crate::{
     body::{self, RespondBody},
     call::{Call, Visit},
-    link,
+    complete, link,
     problem::{Problem, Reply},
     routes::{self, Endpoint, Respond},
     view,
@@ -28,6 +28,7 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
         }
         Respond::MakeLink => return link::make(engine, &Call::read(engine, request, id)?).await,
         Respond::ShowLink => return Ok(link::show(engine, &Visit::read(request, id)?).await),
+        Respond::Complete => return complete::handle(engine, &Visit::read(request, id)?).await,
         Respond::DecideByLink => return Ok(link::decide(engine, &Visit::read(request, id)?).await),
     };
     Ok(Reply::ok(&view::responded(&responded)))

@@ -38,6 +38,7 @@ pub(crate) enum Respond {
     MakeLink,
     ShowLink,
     DecideByLink,
+    Complete,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Route {
     #[must_use]
     pub fn access(&self) -> Access {
         match self.endpoint {
-            Endpoint::Respond(Respond::ShowLink | Respond::DecideByLink) => Access::Token,
+            Endpoint::Respond(Respond::ShowLink | Respond::DecideByLink | Respond::Complete) => Access::Token,
             Endpoint::Respond(Respond::Run | Respond::Request | Respond::MakeLink)
             | Endpoint::Start
             | Endpoint::Fork
@@ -150,6 +151,7 @@ pub static ROUTES: [Route; 19] = [
     // with one decide. So what cannot write has no keys (docs/decisions/0010).
     route(Method::GET, "/v1/links/{token}", Endpoint::Respond(Respond::ShowLink)),
     route(Method::POST, "/v1/links/{token}", Endpoint::Respond(Respond::DecideByLink)),
+    route(Method::POST, "/v1/completions/{token}", Endpoint::Respond(Respond::Complete)),
 ];
 
 /// The routes for `path`, whatever the method, each with the id in it.
@@ -188,7 +190,10 @@ pub(crate) fn find(request: &ApiGatewayProxyRequest) -> Result<(Endpoint, &str),
 
 /// There is no such path.
 pub(crate) fn no_route() -> Problem {
-    Problem::new(Kind::NotFound, "there is no such path; the paths begin with /v1/runs, /v1/requests or /v1/links")
+    Problem::new(
+        Kind::NotFound,
+        "there is no such path; the paths begin with /v1/runs, /v1/requests, /v1/links or /v1/completions",
+    )
 }
 
 /// A route that another function answers: the deployment sends it to the wrong one.

@@ -9,7 +9,7 @@ use dormouse_domain::{
     item::RunItem,
     request::{Request, RequestStatus, Settled},
 };
-use dormouse_engine::{Changed, Responded, RunView, Started};
+use dormouse_engine::{Changed, Completed, Responded, RunView, Started};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -151,6 +151,14 @@ pub(crate) fn responded(responded: &Responded) -> Value {
         "decision": decision(&responded.decision),
         "run": { "run_id": responded.run_id, "status": responded.run_status },
         "note": responded.decision.decision.note(),
+    })
+}
+
+/// A call that was completed.
+pub(crate) fn completed(completed: &Completed) -> Value {
+    json!({
+        "call_id": completed.call_id,
+        "run": { "run_id": completed.run_id, "status": completed.run_status },
     })
 }
 

@@ -23,7 +23,7 @@ use dormouse_aws::{KEYS_FRESH, SecretKeys};
 use dormouse_domain::{
     Digest, Millis, Principal, RequestId, RequestKey, RunId,
     request::DecisionKind,
-    token::{KeyRing, Link, LinkId},
+    token::{KeyRing, Link, TokenId},
 };
 use dormouse_engine::ports::{Keys as _, KeysError};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl Secrets {
 
 fn link() -> Link {
     Link {
-        id: LinkId::from_bits(1),
+        id: TokenId::from_bits(1),
         request: RequestId { run: RunId::from_bits(1), key: RequestKey::new(3, 0) },
         digest: Digest::of(b"arguments"),
         decisions: vec![DecisionKind::Approve],

@@ -142,6 +142,9 @@ pub struct ToolDef {
     pub secret: Vec<String>,
     /// Where its calls go.
     pub target: Target,
+    /// Whether it may answer that another system will complete a call later. Only where `replay` is manual.
+    #[serde(default, skip_serializing_if = "crate::message::is_false")]
+    pub later: bool,
     /// Who decides about its calls, if not those whom the agent names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvers: Option<Approvers>,

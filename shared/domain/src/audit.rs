@@ -358,7 +358,8 @@ impl Audit {
             let digest =
                 owner.as_ref().and_then(|owner| plan::call_digest(owner, &self.id, name, arguments.as_ref()?).ok());
             let key = CallKey::new(self.index, ordinal);
-            self.calls.insert(key, CallBook::new(name, replay, digest, arguments, plan, self.index));
+            let book = CallBook::new(name, replay, digest, arguments, plan, self.index);
+            self.calls.insert(key, book.later(self.definition.tool(name).is_some_and(|tool| tool.later)));
             self.recognised(key, plan, seen)?;
             if *plan == Plan::Start {
                 ensure(!self.paused && !self.cancelled, "B8", "a call starts while the run is paused or cancelled")?;

@@ -94,6 +94,8 @@ pub enum CallResult {
         /// Why.
         why: String,
     },
+    /// The tool has taken the call, and says that another system completes it later.
+    Later {},
 }
 
 /// A request as the entry that suspends for it names it. Everything else about it follows from the

@@ -34,6 +34,15 @@ impl Content {
         Self::Text { text: text.into() }
     }
 
+    /// How large it is, in bytes of text.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text { text } => text.len(),
+            Self::Image { data, .. } => data.len(),
+        }
+    }
+
     /// Whether this is text that holds nothing but white space. Models refuse such blocks.
     #[must_use]
     pub fn is_blank(&self) -> bool {

@@ -219,6 +219,7 @@ fn to_open(run: &Run, now: Millis) -> Vec<Opened> {
         let kind = match &call.state {
             CallState::Asking(AskWhy::Approval { .. }) => RequestKind::Approval,
             CallState::Asking(AskWhy::Question) => RequestKind::Question,
+            CallState::Unknown { .. } if call.later => RequestKind::External,
             CallState::Unknown { .. } => RequestKind::Uncertain,
             CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
                 return None;

@@ -16,7 +16,7 @@ use crate::{
     plan::{self, Question},
     run::{AskWhy, Call, CallState, Repeats, Run},
     same,
-    token::LinkId,
+    token::TokenId,
     windows::Windows,
 };
 
@@ -82,7 +82,8 @@ impl DecisionKind {
             RequestKind::Question => vec![Self::Answer],
             RequestKind::Uncertain => vec![Self::Settle],
             RequestKind::Budget => vec![Self::Raise, Self::Stop],
-            RequestKind::External => vec![],
+            // The other system does, and a person can in its place.
+            RequestKind::External => vec![Self::Settle],
         }
     }
 }
@@ -136,7 +137,7 @@ pub enum Via {
     /// Through a link that they who decided had made and given to somebody.
     Link {
         /// Which.
-        id: LinkId,
+        id: TokenId,
     },
 }
 
@@ -295,6 +296,9 @@ fn reasons(call: &Call) -> Vec<String> {
     match &call.state {
         CallState::Asking(AskWhy::Approval { reason }) => vec![reason.clone()],
         CallState::Asking(AskWhy::Question) => vec!["the agent asks".to_owned()],
+        CallState::Unknown { why, .. } if call.later => {
+            vec![why.clone(), "a retry can make it happen twice".to_owned()]
+        }
         CallState::Unknown { why, attempt } => {
             let unknown = format!("it is not known what attempt {attempt} did: {why}");
             vec![unknown, "a retry can make it happen twice".to_owned()]

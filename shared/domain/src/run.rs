@@ -116,6 +116,8 @@ pub struct Call {
     /// The request that the conversation stopped waiting for, if it did. The call's result is then
     /// "pending, not confirmed" for ever; its ending reaches the model as a message.
     pub moved_on: Option<RequestKey>,
+    /// Whether the tool said of the latest attempt that another system completes it.
+    pub later: bool,
     /// Where it stands.
     pub state: CallState,
 }
@@ -137,7 +139,7 @@ pub enum CallState {
         /// Which attempt.
         attempt: u32,
     },
-    /// It may have run; only a person can say what now.
+    /// It may have run, or another system is to complete it; only that one, or a person, can say what now.
     Unknown {
         /// The attempt whose outcome is not known.
         attempt: u32,
@@ -228,7 +230,9 @@ impl Ending {
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         match self {
-            Self::GaveUp { .. } | Self::Abandoned | Self::Expired { kind: RequestKind::Uncertain } => true,
+            Self::GaveUp { .. }
+            | Self::Abandoned
+            | Self::Expired { kind: RequestKind::Uncertain | RequestKind::External } => true,
             Self::Returned { .. }
             | Self::NotSent { .. }
             | Self::Denied { .. }
@@ -483,7 +487,7 @@ impl Call {
             CallResult::Returned { .. } => (true, true),
             // An earlier attempt may have reached the tool.
             CallResult::NotSent { .. } => (false, attempt == 1),
-            CallResult::Unknown { .. } => (false, false),
+            CallResult::Unknown { .. } | CallResult::Later {} => (false, false),
         };
         let news = match &self.state {
             CallState::Running { .. } => true,

@@ -142,7 +142,8 @@ fn pending(run: &Run, request: Option<RequestKey>) -> String {
         Some(RequestKind::Uncertain) => {
             "it is not known whether this call has run, and the person who was asked has not said yet"
         }
-        Some(RequestKind::Approval | RequestKind::Budget | RequestKind::External) | None => {
+        Some(RequestKind::External) => "another system has taken this call, and has not completed it yet",
+        Some(RequestKind::Approval | RequestKind::Budget) | None => {
             "this call has not run, and nobody has said yet whether it may"
         }
     };
@@ -238,7 +239,10 @@ fn ending_content(ending: &Ending) -> (Vec<Cow<'_, Content>>, bool) {
         Ending::Expired { kind: RequestKind::Uncertain } => {
             "Outcome unknown: the call may have run, and nobody said in time what it did.".to_owned()
         }
-        Ending::Expired { kind: RequestKind::Approval | RequestKind::Budget | RequestKind::External } => {
+        Ending::Expired { kind: RequestKind::External } => {
+            "Outcome unknown: another system had taken the call, and did not complete it in time.".to_owned()
+        }
+        Ending::Expired { kind: RequestKind::Approval | RequestKind::Budget } => {
             "Not run: the request for approval expired.".to_owned()
         }
         Ending::Abandoned => "Outcome unknown: the call may have run; a person chose to leave it.".to_owned(),

@@ -26,6 +26,9 @@ pub enum Problem {
     /// The run is not in a state for this.
     #[error("{0}")]
     WrongState(String),
+    /// It came too late, for good.
+    #[error("{0}")]
+    Gone(String),
     /// The answer to a request was not taken.
     #[error(transparent)]
     Refused(#[from] Refusal),

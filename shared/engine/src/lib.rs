@@ -6,9 +6,10 @@
 //! machine owns, what to do next, is in `dormouse-domain`; what the host owns, doing it, is here.
 //!
 //! Read in this order: [`ports`], `journal` (loading and folding), `amend` (writers that are not
-//! drivers), `respond`, `link`, `control`, `start`, `fork`, then `step` and below it `drive`, `calls`, `stop`.
+//! drivers), `respond`, `link`, `complete`, `control`, `start`, `fork`, then `step` and below it `drive`, `calls`, `stop`.
 
 mod amend;
+mod complete;
 mod control;
 mod error;
 mod fork;
@@ -24,6 +25,7 @@ mod sweep;
 use std::sync::Arc;
 
 pub use amend::IdempotencyKey;
+pub use complete::{Completed, MAX_COMPLETION_BYTES};
 pub use control::Changed;
 pub use error::Problem;
 pub use fork::ForkRun;

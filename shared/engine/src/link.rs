@@ -9,7 +9,7 @@ use dormouse_domain::{
     Caller, RequestId,
     decide::Answer,
     request::{DecisionKind, Request},
-    token::{DEFAULT_LINK_MS, KeyRing, Link, LinkId, Unlinked},
+    token::{DEFAULT_LINK_MS, KeyRing, Link, TokenId, Unlinked},
 };
 
 use crate::{
@@ -64,7 +64,7 @@ impl Engine {
             return Err(Problem::Invalid("a link for no decision at all is of no use; name one".to_owned()));
         }
         let request = self.ports.store.request(id).await?.ok_or(Problem::NotFound("request"))?;
-        let (name, now) = (LinkId::from_bits(self.ports.ids.fresh()), self.ports.clock.now());
+        let (name, now) = (TokenId::from_bits(self.ports.ids.fresh()), self.ports.clock.now());
         let link = Link::make(name, &request, by, wanted, life_ms, now).map_err(|unlinked| match unlinked {
             Unlinked::Refused(refusal) => Problem::Refused(refusal),
             Unlinked::NothingToGive => Problem::WrongState(unlinked.to_string()),
@@ -109,7 +109,7 @@ impl Engine {
 
     pub(crate) async fn keys(&self) -> Result<Arc<KeyRing>, Problem> {
         self.ports.keys.ring().await.map_err(|error| match error {
-            KeysError::NotSetUp => Problem::NotSetUp("approval links"),
+            KeysError::NotSetUp => Problem::NotSetUp("tokens, for links and completions,"),
             KeysError::Unavailable(_) => Problem::Unavailable(error.into()),
         })
     }

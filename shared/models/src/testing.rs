@@ -74,6 +74,7 @@ pub(crate) fn tool(name: &str) -> ToolDef {
         input_schema: json!({"type": "object", "properties": {"z": {}, "a": {}}}),
         arguments: std::collections::BTreeMap::new(),
         target: Target::Http { url: "http://localhost".to_owned() },
+        later: false,
         approvers: None,
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! | answer | outcome |
 //! |---|---|
+//! | 202, from a tool with `later = true` | another system completes it; the body is not looked at |
 //! | 2xx | the body is the result, or, by its type, the result and what is kept (`kept`); if it breaks off, **unknown** |
 //! | 3xx | an error result: redirects are not followed, least of all with a POST |
 //! | 408 | **unknown**: a proxy may say so of a request that a server is working on |
@@ -32,10 +33,11 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use dormouse_domain::{entry::CallResult, message::Content};
-use dormouse_engine::ports::{ToolCall, ToolReply};
+use dormouse_domain::{Millis, entry::CallResult, message::Content};
+use dormouse_engine::ports::{Handover, ToolCall, ToolReply};
+use jiff::Timestamp;
 use reqwest::{
-    Body, Client, Response,
+    Body, Client, Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
     redirect,
 };
@@ -81,7 +83,7 @@ impl Http {
             Ok(client) => client,
             Err(error) => return CallResult::NotSent { why: reason(error) }.into(),
         };
-        let envelope = json!({
+        let mut envelope = json!({
             "run_id": call.run,
             "call_id": format!("{}.{}", call.run, call.call),
             "execution_key": call.execution_key,
@@ -89,8 +91,12 @@ impl Http {
             "tool": call.tool.name,
             "arguments": call.arguments,
             "state": call.state,
-        })
-        .to_string();
+        });
+        if let Some(Handover { token, expires_at }) = &call.handover {
+            let path = format!("/v1/completions/{token}");
+            envelope["completion"] = json!({ "path": path, "expires_at": time(*expires_at) });
+        }
+        let envelope = envelope.to_string();
         let taken = Arc::new(AtomicBool::new(false));
         let request = client
             .post(url)
@@ -100,10 +106,17 @@ impl Http {
             .header("Idempotency-Key", &call.execution_key)
             .body(observed(envelope, Arc::clone(&taken)));
         match request.send().await {
+            Ok(response) if response.status() == StatusCode::ACCEPTED && call.tool.later => CallResult::Later {}.into(),
             Ok(response) => answer(response, call.tool.timeout_ms).await,
             Err(error) => failure(error, taken.load(Ordering::SeqCst), call.tool.timeout_ms).into(),
         }
     }
+}
+
+/// A point in time as everywhere in the API: RFC 3339 in UTC.
+fn time(at: Millis) -> String {
+    let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
+    format!("{:.3}", Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX))
 }
 
 /// A body that notes when it is asked for.

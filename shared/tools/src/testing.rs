@@ -42,11 +42,13 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
             secret: vec![],
             timeout_ms: 5000,
             input_schema,
+            later: false,
             approvers: None,
             arguments: std::collections::BTreeMap::new(),
             target,
         },
         arguments,
+        handover: None,
         workspace: "w".into(),
         state: State::default(),
     }
@@ -64,7 +66,9 @@ pub(crate) fn text(result: &CallResult) -> (&str, bool) {
             [Content::Text { text }] => (text, *is_error),
             other => panic!("not one text: {other:?}"),
         },
-        CallResult::NotSent { .. } | CallResult::Unknown { .. } => panic!("no answer: {result:?}"),
+        CallResult::NotSent { .. } | CallResult::Unknown { .. } | CallResult::Later {} => {
+            panic!("no answer: {result:?}")
+        }
     }
 }
 

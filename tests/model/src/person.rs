@@ -113,8 +113,8 @@ impl Say {
                 Self::Answer | Self::Quit | Self::Result | Self::Retry | Self::Abort => false,
             },
             RequestKind::Question => matches!(self, Self::Answer | Self::Quit),
-            RequestKind::Uncertain => matches!(self, Self::Result | Self::Retry | Self::Abort),
-            RequestKind::Budget | RequestKind::External => false,
+            RequestKind::Uncertain | RequestKind::External => matches!(self, Self::Result | Self::Retry | Self::Abort),
+            RequestKind::Budget => false,
         }
     }
 

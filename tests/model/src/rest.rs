@@ -119,8 +119,8 @@ fn all_decidable(state: &State) -> bool {
         let say = match row.kind {
             RequestKind::Approval => Say::Approve,
             RequestKind::Question => Say::Answer,
-            RequestKind::Uncertain => Say::Retry,
-            RequestKind::Budget | RequestKind::External => return false,
+            RequestKind::Uncertain | RequestKind::External => Say::Retry,
+            RequestKind::Budget => return false,
         };
         let (by, answer) = say.answer(row);
         decide::check(row, &answer, &by.into(), state.now, &|_| Ok(())).is_ok()

@@ -90,6 +90,7 @@ impl World {
             | Problem::WrongState(_)
             | Problem::Refused(_)
             | Problem::KeyReused
+            | Problem::Gone(_)
             | Problem::NotSetUp(_)
             | Problem::TooLarge(_)) => Told::Refused(other.to_string()),
         }

@@ -23,6 +23,7 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
                 CallResult::Returned { .. } => "result returned",
                 CallResult::NotSent { .. } => "result not sent",
                 CallResult::Unknown { .. } => "result unknown",
+                CallResult::Later {} => "result later",
             });
             kv.iter().for_each(|(_, value)| sim.count(if value.is_null() { "state removed" } else { "state set" }));
         }

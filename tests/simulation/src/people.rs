@@ -321,7 +321,7 @@ fn given(world: &World, request: &Request, text: &str) -> Answer {
             };
             Answer { answer: Some(value), ..blank(DecisionKind::Answer) }
         }
-        RequestKind::Uncertain => {
+        RequestKind::Uncertain | RequestKind::External => {
             let resolution = match dice.range(0..=2) {
                 0 => Resolution::Result(text.to_owned()),
                 1 => Resolution::Retry,
@@ -329,7 +329,7 @@ fn given(world: &World, request: &Request, text: &str) -> Answer {
             };
             Answer { resolution: Some(resolution), ..blank(DecisionKind::Settle) }
         }
-        RequestKind::Approval | RequestKind::Budget | RequestKind::External => match dice.range(0..=99) {
+        RequestKind::Approval | RequestKind::Budget => match dice.range(0..=99) {
             0..55 => blank(DecisionKind::Approve),
             55..65 => {
                 let n = dice.range(0..=3);

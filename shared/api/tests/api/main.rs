@@ -5,6 +5,7 @@
 mod app;
 mod batch;
 mod bodies;
+mod completing;
 mod controlling;
 mod crossing;
 mod deciding;

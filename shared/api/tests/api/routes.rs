@@ -30,6 +30,7 @@ fn each_route_has_its_function() {
         ("POST", "/v1/requests/{id}/links", Respond),
         ("GET", "/v1/links/{token}", Respond),
         ("POST", "/v1/links/{token}", Respond),
+        ("POST", "/v1/completions/{token}", Respond),
     ];
     let listed: Vec<_> = ROUTES.iter().map(|r| (r.method.as_str(), r.path, r.function())).collect();
     assert_eq!(listed, table);
@@ -80,6 +81,7 @@ async fn a_method_that_is_none_of_the_paths_is_told_which_are() {
         (Method::PATCH, "/v1/requests", "GET"),
         (Method::GET, "/v1/requests/x/links", "POST"),
         (Method::HEAD, "/v1/links/x", "GET, POST"),
+        (Method::GET, "/v1/completions/x", "POST"),
     ] {
         let answer = app.send(event("ann", method, path, "")).await;
         answer.expect_problem(405, "method-not-allowed");

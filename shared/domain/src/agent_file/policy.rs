@@ -199,6 +199,7 @@ fn unknown_tool(name: &str) -> ToolDef {
         arguments: BTreeMap::new(),
         secret: Vec::new(),
         target: Target::Http { url: String::new() },
+        later: false,
         approvers: None,
     }
 }

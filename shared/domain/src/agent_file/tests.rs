@@ -127,6 +127,25 @@ fn a_syntax_error_has_its_line() {
     assert_eq!(faults[0].place, "line 2");
 }
 
+/// What completes a call has the token of one attempt, so none may be made without a person's word; and no builtin waits.
+#[test]
+fn x7_only_a_manual_web_service_answers_later() {
+    let tool = |more: &str| format!("models = [\"a:b\"]\n[[tools]]\nname = \"t\"\n{more}");
+    let http = "http = { url = \"http://x\" }";
+    let taken = parse(&tool(&format!("later = true\n{http}")), "ops", TIMEOUT).unwrap();
+    assert!(taken.tools[0].later);
+    assert!(!parse(&tool(http), "ops", TIMEOUT).unwrap().tools[0].later);
+    for refused in [
+        format!("later = true\nreplay = \"idempotent\"\n{http}"),
+        format!("later = true\nreplay = \"safe\"\n{http}"),
+        "later = true\nbuiltin = \"workspace.read\"".to_owned(),
+        format!("later = \"yes\"\n{http}"),
+    ] {
+        let faults = parse(&tool(&refused), "ops", TIMEOUT).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.place == "tools[0].later"), "{refused}: {faults:?}");
+    }
+}
+
 #[test]
 fn durations() {
     for (text, expected) in [

@@ -41,7 +41,7 @@ impl Reader {
     }
 
     fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 13] = [
+        const KNOWN: [&str; 14] = [
             "name",
             "description",
             "kind",
@@ -55,6 +55,7 @@ impl Reader {
             "approvers",
             "http",
             "builtin",
+            "later",
         ];
         self.known_keys(table, place, &KNOWN);
         let target = self.target(table, place);
@@ -87,6 +88,14 @@ impl Reader {
         if reuse_result && replay != Replay::Idempotent {
             self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
         }
+        let later = self.word::<bool>(table, place, "later").unwrap_or_default();
+        if later && builtin.is_some() {
+            self.fault(format!("{place}later"), "a builtin answers at once; leave it out");
+        }
+        // What completes a call has the token of one attempt; a second one made unasked would shut it out.
+        if later && replay != Replay::Manual {
+            self.fault(format!("{place}later"), "only goes with replay = \"manual\"");
+        }
         let input_schema = self.schema(table, place, builtin);
         Some(ToolDef {
             secret: self.secret(table, place, builtin, &input_schema),
@@ -101,6 +110,7 @@ impl Reader {
             input_schema,
             arguments: self.arguments(table, place),
             target: target?,
+            later,
             approvers: self.approvers(table, place),
             name,
         })

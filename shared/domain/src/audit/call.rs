@@ -40,6 +40,10 @@ pub(super) struct CallBook {
     pub(super) announced_by: Option<DriverId>,
     /// Whether that one runs.
     pub(super) runs: bool,
+    /// Whether the tool may say that another system completes a call.
+    may_be_later: bool,
+    /// Whether it said so of the last attempt.
+    later: bool,
     /// The entry since which it is not known what the last attempt did.
     pub(super) lost_at: Option<u32>,
     /// The entry at which a person said that it may run once more.
@@ -79,6 +83,8 @@ impl CallBook {
             attempts: 0,
             announced_by: None,
             runs: false,
+            may_be_later: false,
+            later: false,
             lost_at: None,
             retried_at: None,
             waits: None,
@@ -122,6 +128,7 @@ impl CallBook {
         self.attempts = attempt;
         self.announced_by = by.cloned();
         self.runs = true;
+        self.later = false;
         if self.settled {
             return broken("I3", "it starts, and has its result already");
         }
@@ -154,13 +161,18 @@ impl CallBook {
         if self.settled || attempt < self.attempts {
             return broken("I3", &format!("a result of attempt {attempt}, which is no news any more"));
         }
-        if by != self.announced_by.as_ref() {
+        // Whoever has the token of the attempt completes it: nobody's driver.
+        let completed = by.is_none() && self.may_be_later && matches!(result, CallResult::Returned { .. });
+        if by != self.announced_by.as_ref() && !completed {
             return broken("I1", "a result by one that did not run it");
+        }
+        if matches!(result, CallResult::Later {}) && !self.may_be_later {
+            return broken("I3", "it is to be completed later, and its tool has no such answer");
         }
         let says_something = match result {
             CallResult::Returned { .. } => true,
             CallResult::NotSent { .. } => attempt == 1,
-            CallResult::Unknown { .. } => false,
+            CallResult::Unknown { .. } | CallResult::Later {} => false,
         };
         if says_something {
             self.runs = false;
@@ -169,8 +181,15 @@ impl CallBook {
         if !self.runs {
             return broken("I3", &format!("attempt {attempt} is lost a second time"));
         }
+        self.later = matches!(result, CallResult::Later {});
         self.lose(index);
         Ok(None)
+    }
+
+    /// Its tool may say that another system completes a call.
+    pub(super) fn later(mut self, may_be: bool) -> Self {
+        self.may_be_later = may_be;
+        self
     }
 
     /// If it runs: its driver is gone, or said that it does not know.
@@ -192,8 +211,9 @@ impl CallBook {
         let needed = match kind {
             RequestKind::Approval => matches!(self.plan, Plan::Ask { .. }) && untouched,
             RequestKind::Question => self.plan == Plan::Question,
-            RequestKind::Uncertain => self.is_lost() && (self.needs_person() || !self.may_run()),
-            RequestKind::Budget | RequestKind::External => false,
+            RequestKind::Uncertain => self.is_lost() && !self.later && (self.needs_person() || !self.may_run()),
+            RequestKind::External => self.is_lost() && self.later,
+            RequestKind::Budget => false,
         };
         if asked_already || self.settled || !needed {
             return broken("I5", &format!("a request of kind {kind:?} for a call that does not need it"));

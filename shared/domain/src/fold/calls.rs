@@ -87,6 +87,7 @@ impl Run {
             return Err(format!("call {} cannot start attempt {}", start.call, start.attempt));
         }
         call.attempts = start.attempt;
+        call.later = false;
         call.state = CallState::Running { attempt: start.attempt };
         Ok(())
     }
@@ -110,6 +111,12 @@ impl Run {
                 return self.outcome_unknown(key, attempt, &why);
             }
             CallResult::Unknown { why } => return self.outcome_unknown(key, attempt, why),
+            CallResult::Later {} => {
+                let call = self.call_mut(key)?;
+                call.later = true;
+                call.state = CallState::Unknown { attempt, why: "another system is to complete it".to_owned() };
+                return Ok(());
+            }
         };
         self.end(key, ending, true)
     }
@@ -118,7 +125,7 @@ impl Run {
     pub(super) fn kept(&mut self, result: &CallResult, patch: &KvPatch) -> Folded {
         let answered = match result {
             CallResult::Returned { .. } => true,
-            CallResult::NotSent { .. } | CallResult::Unknown { .. } => false,
+            CallResult::NotSent { .. } | CallResult::Unknown { .. } | CallResult::Later {} => false,
         };
         if !answered && !patch.is_empty() {
             return Err("a call that did not answer changes the run's state".to_owned());
@@ -281,12 +288,12 @@ impl Run {
         for (key, kind) in pending {
             let call = self.close(key, RequestStatus::Cancelled)?;
             match kind {
-                RequestKind::Uncertain => {
+                RequestKind::Uncertain | RequestKind::External => {
                     let call = self.call_mut(call)?;
                     let why = "the run ended before anyone said".to_owned();
                     call.state = CallState::Unknown { attempt: call.attempts, why };
                 }
-                RequestKind::Approval | RequestKind::Question | RequestKind::Budget | RequestKind::External => {
+                RequestKind::Approval | RequestKind::Question | RequestKind::Budget => {
                     self.end(call, Ending::Cancelled, false)?;
                 }
             }

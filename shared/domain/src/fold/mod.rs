@@ -308,6 +308,7 @@ impl Run {
                 attempts,
                 approved: false,
                 edited: None,
+                later: false,
                 moved_on: None,
                 state,
             });

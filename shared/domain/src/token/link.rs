@@ -4,12 +4,10 @@
 //! the stored request with its decisions narrowed to the link's. A link is used up by the request being decided, by
 //! whomever: there is nothing else to strike out.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Claims, Purpose};
+use super::{Claims, Purpose, TokenId};
 use crate::{
     decide::{self, Answer, Decision, Refusal},
     ids::{Caller, Digest, Millis, Principal, RequestId},
@@ -19,37 +17,12 @@ use crate::{
 /// How long a link is good, unless its maker says otherwise, in milliseconds.
 pub const DEFAULT_LINK_MS: u64 = 3_600_000;
 
-/// The name of a link, by which a decision says through which it came. No secret: it lets nobody in.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LinkId(Box<str>);
-
-impl LinkId {
-    /// The name made of 128 bits that the caller drew.
-    #[must_use]
-    pub fn from_bits(bits: u128) -> Self {
-        Self(format!("{bits:032x}").into())
-    }
-
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for LinkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// What a link says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub struct Link {
     /// Its name.
-    pub id: LinkId,
+    pub id: TokenId,
     /// The request that it is for.
     pub request: RequestId,
     /// The digest of what its maker was shown.
@@ -63,7 +36,7 @@ pub struct Link {
 }
 
 /// As it is signed: a tuple, since names would only make a URL longer.
-type Wire = (LinkId, RequestId, Digest, Vec<DecisionKind>, Millis, String, String);
+type Wire = (TokenId, RequestId, Digest, Vec<DecisionKind>, Millis, String, String);
 
 impl From<Wire> for Link {
     fn from((id, request, digest, decisions, expires_at, tenant, subject): Wire) -> Self {
@@ -114,7 +87,7 @@ impl Link {
     /// # Errors
     /// [`Unlinked`].
     pub fn make(
-        id: LinkId,
+        id: TokenId,
         request: &Request,
         by: &Caller,
         wanted: Option<&[DecisionKind]>,

@@ -15,19 +15,48 @@
 //!
 //! Nothing of a token is looked at before its signature is, but for the name of the key.
 
+mod completion;
 mod keys;
 mod link;
 
+use std::fmt;
+
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::Sha256;
 
+pub use completion::Completion;
 pub use keys::{BadKeys, Key, KeyRing, MIN_SECRET_BYTES};
-pub use link::{DEFAULT_LINK_MS, Link, LinkId, Unlinked, shareable};
+pub use link::{DEFAULT_LINK_MS, Link, Unlinked, shareable};
 
 /// Longest text of a token, in bytes. It stands in a URL: API Gateway takes about 8 KiB of those.
 pub const MAX_TOKEN_BYTES: usize = 4_096;
+
+/// The name of a token, by which a decision says through which it came. No secret: it lets nobody in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TokenId(Box<str>);
+
+impl TokenId {
+    /// The name made of 128 bits that the caller drew.
+    #[must_use]
+    pub fn from_bits(bits: u128) -> Self {
+        Self(format!("{bits:032x}").into())
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// What a token is for. The text is part of what is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

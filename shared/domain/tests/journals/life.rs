@@ -34,6 +34,7 @@ const AGENT: &str = r#"
     http = { url = "http://x" }
     [[tools]]
     name = "do"
+    later = true
     http = { url = "http://x" }
     [[tools]]
     builtin = "ask_user"
@@ -278,13 +279,15 @@ impl Life {
         let running = self.running();
         let pick = usize::from(self.choose(16)) % running.len();
         let (call, attempt) = running[pick];
-        let (result, kv) = self.result();
+        let (result, kv) = self.result(call);
         self.put(Fact::CallFinished { call, attempt, result, kv });
     }
 
     /// What an attempt came to, and what its tool keeps for the run: only with an answer.
-    fn result(&mut self) -> (CallResult, KvPatch) {
-        let result = match self.choose(5) {
+    fn result(&mut self, call: CallKey) -> (CallResult, KvPatch) {
+        let later = self.run.call(call).is_some_and(|call| call.tool == "do");
+        let result = match self.choose(7) {
+            5 | 6 if later => return (CallResult::Later {}, KvPatch::new()),
             0 => return (CallResult::Unknown { why: "lost".into() }, KvPatch::new()),
             1 => return (CallResult::NotSent { why: "refused".into() }, KvPatch::new()),
             2 => CallResult::Returned { content: vec![], is_error: true },
@@ -305,11 +308,23 @@ impl Life {
     fn late(&mut self) {
         let pick = usize::from(self.choose(16)) % self.lost.len();
         let (call, attempt, driver) = self.lost.swap_remove(pick);
-        let (result, kv) = self.result();
+        let (result, kv) = self.result(call);
         let news = self.run.call(call).is_some_and(|state| state.takes(attempt, &result));
         if news && self.run.outcome.is_none() {
             self.put_by(Fact::CallFinished { call, attempt, result, kv }, Some(driver));
         }
+    }
+
+    /// Whoever has the token of an attempt says what it did, if that is still news (X7).
+    fn complete(&mut self) {
+        let result = CallResult::Returned { content: vec![Content::text("completed")], is_error: false };
+        let open = self.run.calls().filter(|call| call.tool == "do" && call.takes(call.attempts, &result));
+        let open: Vec<_> = open.map(|call| (call.key, call.attempts)).collect();
+        if open.is_empty() || self.run.is_over() || self.run.cancel.is_some() {
+            return self.decide();
+        }
+        let (call, attempt) = open[usize::from(self.choose(16)) % open.len()];
+        self.put_by(Fact::CallFinished { call, attempt, result, kv: KvPatch::new() }, None);
     }
 
     fn ask_model(&mut self) {
@@ -351,7 +366,8 @@ impl Life {
 
     fn outside(&mut self) {
         let by = me();
-        match self.choose(6) {
+        match self.choose(7) {
+            6 => self.complete(),
             0 if self.run.cancel.is_none() => {
                 let supersedes = self.run.driver.is_none() && self.run.waits_for_person() && self.choose(3) == 0;
                 self.put(Fact::MessageAdded { by, content: vec![Content::text("hm")], supersedes });
@@ -399,9 +415,11 @@ impl Life {
             (RequestKind::Question, n) => {
                 Decision::Answer { answer: Value::from(["", "yes", "no"][usize::from(n)]), cancels: false }
             }
-            (RequestKind::Uncertain, 0) => Decision::Settle { resolution: Resolution::Retry },
-            (RequestKind::Uncertain, 1) => Decision::Settle { resolution: Resolution::Abort },
-            (RequestKind::Uncertain, _) => Decision::Settle { resolution: Resolution::Result(String::new()) },
+            (RequestKind::Uncertain | RequestKind::External, 0) => Decision::Settle { resolution: Resolution::Retry },
+            (RequestKind::Uncertain | RequestKind::External, 1) => Decision::Settle { resolution: Resolution::Abort },
+            (RequestKind::Uncertain | RequestKind::External, _) => {
+                Decision::Settle { resolution: Resolution::Result(String::new()) }
+            }
             (_, 0) => Decision::Deny { reason: None },
             (_, 1) => Decision::Edit { arguments: serde_json::json!({ "edited": self.run.len }) },
             (_, _) => Decision::Approve,

@@ -29,6 +29,7 @@ fn tool(name: &str, kind: ToolKind, permission: Option<Permission>) -> ToolDef {
         arguments: std::collections::BTreeMap::new(),
         secret: vec![],
         target: Target::Http { url: "http://x".into() },
+        later: false,
         approvers: None,
     }
 }

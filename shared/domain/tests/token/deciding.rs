@@ -6,7 +6,7 @@ use dormouse_domain::{
     decide::{Answer, Decision, Refusal, Resolution},
     plan::Question,
     request::{DecisionKind, Request, RequestKind, RequestStatus, Settled, Via},
-    token::{Link, LinkId, Unlinked, shareable},
+    token::{Link, TokenId, Unlinked, shareable},
     windows::Windows,
 };
 use serde_json::json;
@@ -47,7 +47,7 @@ fn request(kind: RequestKind) -> Request {
 }
 
 fn make(request: &Request, by: &Caller, wanted: Option<&[DecisionKind]>) -> Result<Link, Unlinked> {
-    Link::make(LinkId::from_bits(1), request, by, wanted, 1_000, NOW)
+    Link::make(TokenId::from_bits(1), request, by, wanted, 1_000, NOW)
 }
 
 fn judge(link: &Link, request: &Request, answer: &Answer, now: Millis) -> Result<Decision, Refusal> {
@@ -79,7 +79,7 @@ fn x6_a_link_gives_out_what_settles_this_request_and_no_more() {
 fn x6_a_link_is_good_for_its_hour_and_not_longer_than_the_request() {
     let approval = request(RequestKind::Approval);
     assert_eq!(make(&approval, &ann(), None).unwrap().expires_at, Millis(200));
-    let short = Link::make(LinkId::from_bits(1), &approval, &ann(), None, 10, NOW).unwrap();
+    let short = Link::make(TokenId::from_bits(1), &approval, &ann(), None, 10, NOW).unwrap();
     assert_eq!(short.expires_at, Millis(60));
     let deny = blank(DecisionKind::Deny);
     assert_eq!(judge(&short, &approval, &deny, Millis(60)), Ok(Decision::Deny { reason: None }));
@@ -160,7 +160,7 @@ fn x6_a_link_decides_nothing_but_what_it_was_made_for() {
 /// C4: used up by the decision, through whatever it came.
 #[test]
 fn c4_a_link_to_what_is_decided_says_what_stands() {
-    let via = Some(Via::Link { id: LinkId::from_bits(9) });
+    let via = Some(Via::Link { id: TokenId::from_bits(9) });
     let settled = Settled { decision: Decision::Approve, by: ann().principal, at: Millis(7), via };
     let (status, decision) = (RequestStatus::Decided, Some(settled.clone()));
     let decided = Request { status, decision, ..request(RequestKind::Approval) };
@@ -175,7 +175,7 @@ fn a18_a_decision_says_by_what_way_it_came() {
     let stored = json!({ "decision": "approve", "by": { "tenant": "acme", "subject": "ann" }, "at": 7 });
     let plain: Settled = serde_json::from_value(stored.clone()).unwrap();
     assert_eq!((plain.via.clone(), serde_json::to_value(&plain).unwrap()), (None, stored));
-    let linked = Settled { via: Some(Via::Link { id: LinkId::from_bits(9) }), ..plain };
+    let linked = Settled { via: Some(Via::Link { id: TokenId::from_bits(9) }), ..plain };
     let stored = serde_json::to_value(&linked).unwrap();
     assert_eq!(stored["via"], json!({ "link": { "id": "00000000000000000000000000000009" } }));
     assert_eq!(serde_json::from_value::<Settled>(stored).unwrap(), linked);

@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use dormouse_domain::{
     Digest, Millis, Principal, RequestId, RequestKey, RunId,
     request::DecisionKind,
-    token::{Claims, KeyRing, Link, LinkId, MAX_TOKEN_BYTES, Purpose, TooLong},
+    token::{Claims, KeyRing, Link, MAX_TOKEN_BYTES, Purpose, TokenId, TooLong},
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn rings(keys: &[(&str, u8)]) -> KeyRing {
 
 pub(crate) fn link() -> Link {
     Link {
-        id: LinkId::from_bits(1),
+        id: TokenId::from_bits(1),
         request: RequestId { run: RunId::from_bits(1), key: RequestKey::new(5, 0) },
         digest: Digest::of(b"arguments"),
         decisions: vec![DecisionKind::Approve, DecisionKind::Deny],
@@ -53,7 +53,7 @@ fn some_link() -> impl Strategy<Value = Link> {
     let names = (any::<u128>(), any::<u128>(), any::<u32>(), any::<u32>());
     let rest = (any::<u64>(), prop::collection::vec(prop::sample::select(kinds), 0..4), text, text, any::<[u8; 4]>());
     (names, rest).prop_map(|((id, run, entry, ordinal), (at, decisions, tenant, subject, of))| Link {
-        id: LinkId::from_bits(id),
+        id: TokenId::from_bits(id),
         request: RequestId { run: RunId::from_bits(run), key: RequestKey::new(entry, ordinal) },
         digest: Digest::of(&of),
         decisions,

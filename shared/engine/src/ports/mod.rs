@@ -13,5 +13,5 @@ pub use store::{
     Commit, Due, FileVersion, FileWrite, ItemWrite, NewReceipt, Page, Receipt, RequestWrite, Store, StoreError,
     WriteError,
 };
-pub use tools::{File, FileInfo, Files, ToolCall, ToolReply, Tools};
+pub use tools::{File, FileInfo, Files, Handover, ToolCall, ToolReply, Tools};
 pub use world::{Agents, Clock, Ids, Queue, QueueError, Wake};

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    CallKey, Principal, RunId, ToolDef,
+    CallKey, Millis, Principal, RunId, ToolDef,
     entry::CallResult,
     kv::{KvPatch, State},
 };
@@ -32,6 +32,17 @@ pub struct ToolCall {
     /// What the run's tools keep for it, as it is when the call starts. Calls that run at once do not see what the
     /// others set.
     pub state: State,
+    /// With what another system completes it, where the tool may answer later.
+    pub handover: Option<Handover>,
+}
+
+/// What a tool hands on to whoever completes the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handover {
+    /// What lets them do so. A secret: not to be logged.
+    pub token: String,
+    /// It is good up to and including this moment.
+    pub expires_at: Millis,
 }
 
 /// What came of a call.

@@ -1,9 +1,9 @@
 //! Running tool calls: announced first, concurrently, each result appended as soon as it is there.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
-    CallKey, Fact, Run, ToolDef,
+    CallKey, Fact, Millis, Run, ToolDef,
     entry::{CallResult, Dispatched},
     kv::KvPatch,
     message::Content,
@@ -17,9 +17,10 @@ use super::{
     drive::{Appended, Drive},
 };
 use crate::{
+    Engine,
     amend::closed,
     journal::LoadError,
-    ports::{Commit, ToolCall, ToolReply, WriteError},
+    ports::{Commit, ToolCall, ToolReply, Tools, WriteError},
 };
 
 /// How much longer than its own timeout a tool is waited for, in milliseconds.
@@ -85,13 +86,14 @@ impl Drive<'_> {
     }
 
     fn spawn(&mut self, made: ToolCall, tries: u32) {
-        let tools = self.engine.ports.tools.clone();
+        let (engine, tools) = (self.engine.clone(), self.engine.ports.tools.clone());
+        let (held, life_ms) = (self.until(), self.run.definition.decide_within_ms);
         let limit = Duration::from_millis(made.tool.timeout_ms + TOOL_GRACE_MS);
         self.running.spawn(async move {
             // A task of its own, so that a panic in a tool is that call's failure and nothing else's.
             let (call, attempt) = (made.call, made.attempt);
             let inner = made.clone();
-            let mut task = tokio::spawn(async move { tools.call(&inner).await });
+            let mut task = tokio::spawn(async move { with_handover(&engine, tools, inner, held, life_ms).await });
             let reply = match tokio::time::timeout(limit, AbortOnDrop(&mut task).joined()).await {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(error)) if error.is_panic() => failed("The tool failed: it panicked.".to_owned()).into(),
@@ -208,7 +210,29 @@ pub(crate) fn made_call(run: &Run, call: CallKey, attempt: u32, tool: ToolDef, a
         arguments,
         workspace: run.id.to_string(),
         state: run.state.clone(),
+        handover: None,
     }
+}
+
+/// Makes a call, with what it is completed by if its tool may answer later. Without that it is not made: nobody could
+/// complete it.
+async fn with_handover(
+    engine: &Engine,
+    tools: Arc<dyn Tools>,
+    mut made: ToolCall,
+    held: Millis,
+    life_ms: u64,
+) -> ToolReply {
+    if made.tool.later {
+        match engine.handover(&made, held, life_ms).await {
+            Ok(handover) => made.handover = Some(handover),
+            Err(error) => {
+                let why = format!("it may be completed later, and no token can be made for that: {error}");
+                return CallResult::NotSent { why }.into();
+            }
+        }
+    }
+    tools.call(&made).await
 }
 
 /// The result to be stored, and what the tool keeps for the run with it. What cannot be kept beside what is there
@@ -231,6 +255,7 @@ fn kept(run: &Run, result: CallResult, kv: KvPatch) -> (CallResult, KvPatch) {
         },
         CallResult::NotSent { why } => (CallResult::NotSent { why: not_kept(&why) }, KvPatch::new()),
         CallResult::Unknown { why } => (CallResult::Unknown { why: not_kept(&why) }, KvPatch::new()),
+        CallResult::Later {} => (CallResult::Later {}, KvPatch::new()),
     }
 }
 

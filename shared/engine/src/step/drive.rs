@@ -68,6 +68,11 @@ impl<'e> Drive<'e> {
         self.engine.ports.agents.policy(&self.run.agent)
     }
 
+    /// Until when this driver can hold the run at most.
+    pub(super) fn until(&self) -> Millis {
+        self.deadline
+    }
+
     /// Time left for work, in milliseconds: until the stop entry must be written.
     pub(super) fn left_ms(&self) -> u64 {
         self.deadline.since(self.now()).saturating_sub(self.engine.settings.stop_margin_ms)

@@ -82,6 +82,35 @@ async fn answered(status: u16, media_type: &'static str, body: impl Into<Vec<u8>
     attempt(&service(status, media_type, body).await.0, 5000).await
 }
 
+/// A tool that may answer later is told how its call is completed; its 202 is then that answer, whatever its body, and
+/// nothing but a 202 is.
+#[tokio::test]
+async fn x7_a_202_is_later_from_a_tool_that_may_say_so() {
+    for (status, later, expected_later) in [(202, true, true), (200, true, false), (202, false, false)] {
+        let (url, seen) = service(status, "text/plain", "ticket 7").await;
+        let mut call = call(Target::Http { url }, json!({}));
+        call.tool.later = later;
+        if later {
+            call.handover = Some(Handover { token: "done1.a.b.c".into(), expires_at: Millis(1_700_000_000_000) });
+        }
+        let reply = Http::default().call(&call, call_url(&call)).await;
+        assert_eq!(reply.result == CallResult::Later {}, expected_later, "{status} {later}: {:?}", reply.result);
+        if !expected_later {
+            assert_eq!(text(&reply.result), ("ticket 7", false));
+        }
+        let envelope: Value = serde_json::from_str(&seen.lock().unwrap()[0].2).unwrap();
+        let told = json!({ "path": "/v1/completions/done1.a.b.c", "expires_at": "2023-11-14T22:13:20.000Z" });
+        assert_eq!(envelope.get("completion"), later.then_some(&told));
+    }
+}
+
+fn call_url(call: &ToolCall) -> &str {
+    match &call.tool.target {
+        Target::Http { url } => url,
+        Target::Builtin(_) => panic!("no web service"),
+    }
+}
+
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
 /// what the body of a 2xx becomes.

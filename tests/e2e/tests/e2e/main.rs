@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod claim;
+mod completing;
 mod counting;
 mod deadlines;
 mod deciding;
