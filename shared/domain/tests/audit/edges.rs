@@ -124,6 +124,32 @@ fn i5_who_is_asked_about_what() {
     assert_eq!(names(with(begun(), [replied(2, vec![("do", ask())]), crossed])), ["I5"]);
 }
 
+/// X7: what comes later comes of tools that may say so, is asked about as such, and is completed in nobody's name, once.
+#[test]
+fn x7_i1_i5_who_completes_what() {
+    use RequestKind::{External, Uncertain};
+    let later = |tool| with(running(tool), [("d", finished(1, CallResult::Later {}))]);
+    let waits = || with(later("wait"), [asks("d", External)]);
+    let completed = || ("~", finished(1, returned()));
+    let retried = || with(waits(), [decided(4, retry(), Some("wait")), started("d2"), ("d2", dispatched(2))]);
+    for (what, facts, expected) in [
+        ("while it runs", with(running("wait"), [completed()]), vec![]),
+        ("before anybody is asked", with(later("wait"), [completed()]), vec![]),
+        ("while its request waits", with(waits(), [completed()]), vec![]),
+        ("what a crash left unknown", with(running("wait"), [started("d2"), completed()]), vec![]),
+        ("a second time", with(waits(), [completed(), completed()]), vec!["I3"]),
+        ("the attempt before", with(retried(), [completed()]), vec!["I3"]),
+        ("the attempt after", with(retried(), [("~", finished(2, returned()))]), vec![]),
+        ("a call that nobody else completes", with(running("act"), [completed()]), vec!["I1"]),
+        ("nobody says that nobody knows", with(running("wait"), [("~", finished(1, unknown()))]), vec!["I1"]),
+        ("a tool that has no such answer", later("act"), vec!["I3"]),
+        ("asked about as uncertain", with(later("wait"), [asks("d", Uncertain)]), vec!["I5"]),
+        ("a lost one, asked about as later", with(running("wait"), [started("d2"), asks("d2", External)]), vec!["I5"]),
+    ] {
+        assert_eq!(names(facts), expected, "{what}");
+    }
+}
+
 /// I6: the digest is right or absent, and not absent where the decision is about arguments.
 #[test]
 fn i6_digests_of_decisions() {

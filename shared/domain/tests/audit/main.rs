@@ -41,6 +41,11 @@ const AGENT: &str = r#"
     permission = "allow"
     http = { url = "http://x" }
     [[tools]]
+    name = "wait"
+    permission = "allow"
+    later = true
+    http = { url = "http://x" }
+    [[tools]]
     name = "never"
     permission = "deny"
     http = { url = "http://x" }
