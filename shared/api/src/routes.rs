@@ -129,7 +129,7 @@ const fn route(method: Method, path: &'static str, endpoint: Endpoint) -> Route 
 }
 
 /// All routes.
-pub static ROUTES: [Route; 19] = [
+pub static ROUTES: [Route; 20] = [
     route(Method::POST, "/v1/runs", Endpoint::Start),
     route(Method::GET, "/v1/runs", Endpoint::Query(Query::Runs)),
     route(Method::GET, "/v1/runs/{id}", Endpoint::Query(Query::Run)),

@@ -43,7 +43,7 @@ pub(super) struct CallBook {
     /// Whether the tool may say that another system completes a call.
     may_be_later: bool,
     /// Whether it said so of the last attempt.
-    later: bool,
+    pub(super) later: bool,
     /// The entry since which it is not known what the last attempt did.
     pub(super) lost_at: Option<u32>,
     /// The entry at which a person said that it may run once more.

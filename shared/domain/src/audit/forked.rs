@@ -92,6 +92,7 @@ impl CallBook {
             }
             None => {
                 (self.lost_at, self.retried_at, self.left_there) = (Some(index), None, true);
+                self.later = false;
                 Ok(())
             }
             Some(plan) => {

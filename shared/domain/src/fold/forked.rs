@@ -92,6 +92,8 @@ impl Run {
         let safe = self.definition.tool(&name).is_some_and(|tool| tool.replay == Replay::Safe);
         let call = self.call_mut(key)?;
         let approved = std::mem::replace(&mut call.approved, false);
+        // Who completes it has the token of the other run's call.
+        call.later = false;
         call.state = if safe && !approved {
             CallState::Ready
         } else {

@@ -19,7 +19,7 @@ use dormouse_domain::{
     request::{DecisionKind, Request, RequestKind, RequestStatus},
     run::Status,
 };
-use dormouse_engine::{Completed, Engine, Ports, Problem, Settings, StepReport, ports::NoKeys};
+use dormouse_engine::{Completed, Engine, ForkRun, Ports, Problem, Settings, StepReport, ports::NoKeys};
 use dormouse_testkit::{World, agent, call, say};
 
 const AGENT: &str = r#"
@@ -237,4 +237,20 @@ async fn x7_only_what_may_be_completed_has_a_token() {
     assert_eq!((world.tools.count("look"), world.tools.count("order")), (1, 0));
     assert!(world.tools.calls()[0].handover.is_none());
     assert!(last_prompt(&world).contains("no token can be made"), "{}", last_prompt(&world));
+}
+
+/// X8: a fork's call may have run in the other run; who completes it completes that one.
+#[tokio::test]
+async fn x7_x8_a_fork_is_not_completed_by_the_token_of_another_run() {
+    let world = world();
+    let (run, _, token) = waiting(&world).await;
+    let at = u32::try_from(world.memory.journal(&run).len()).unwrap() - 1;
+    let fork = ForkRun { at, message: None, mode: None, metadata: None };
+    let fork = world.engine.fork(&ann(), &run, fork, None).await.unwrap().run_id;
+    assert_eq!(step(&world, &fork).await, StepReport::Suspended);
+    assert_eq!(world.pending(&fork).await[0].kind, RequestKind::Uncertain);
+    complete(&world, &token, "no 7").await.unwrap();
+    assert_eq!(world.status(&fork).await, Status::Waiting);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    audited(&world, &run).await;
 }
