@@ -8,7 +8,7 @@ use dormouse_domain::{
     decide::{Answer, Resolution},
     json,
     message::Content,
-    request::DecisionKind,
+    request::{DecisionKind, RuleScope},
 };
 use dormouse_engine::{ForkRun, StartRun};
 use serde::{
@@ -163,10 +163,12 @@ pub(crate) struct RespondBody {
     resolution: Option<Resolution>,
     #[serde(default)]
     arguments: Option<Value>,
-    /// Goes with `always` and `raise`, which no request offers yet: then the decision is refused for that
-    /// reason, not the field as unknown.
     #[serde(default)]
-    scope: Option<IgnoredAny>,
+    scope: Option<RuleScope>,
+    #[serde(default)]
+    pattern: Option<String>,
+    /// Goes with `raise`, which no request offers yet: then the decision is refused for that reason, not the
+    /// field as unknown.
     #[serde(default)]
     by: Option<IgnoredAny>,
 }
@@ -178,15 +180,12 @@ impl RespondBody {
             let detail = "`decision` is missing; the request's `decisions` says which are on offer";
             return Err(invalid(detail).member("field", "decision"));
         };
-        let strays =
-            [("scope", self.scope.is_some(), DecisionKind::Always), ("by", self.by.is_some(), DecisionKind::Raise)];
-        if let Some((field, ..)) = strays.into_iter().find(|(_, given, goes_with)| *given && *goes_with != decision) {
-            let decision = decision.as_str();
-            let detail = format!("`{field}` does not go with the decision {decision}; leave it out");
+        if self.by.is_some() && decision != DecisionKind::Raise {
+            let detail = format!("`by` does not go with the decision {}; leave it out", decision.as_str());
             return Err(Problem::new(Kind::InvalidAnswer, detail));
         }
-        let Self { digest, arguments, reason, answer, resolution, .. } = self;
-        Ok(Answer { decision, digest, arguments, reason, answer, resolution })
+        let Self { digest, arguments, scope, pattern, reason, answer, resolution, .. } = self;
+        Ok(Answer { decision, digest, arguments, scope, pattern, reason, answer, resolution })
     }
 
     /// The answer to the one request of a run that waits: here `{answer}` alone answers a question.

@@ -46,6 +46,11 @@ impl<'r> Call<'r> {
         self.id("request")
     }
 
+    /// The name of a rule, as it stands: the engine reads it.
+    pub(crate) fn rule_id(&self) -> &str {
+        self.id
+    }
+
     /// What is no id at all does not exist either, and is told in the same words.
     fn id<T: FromStr>(&self, what: &'static str) -> Result<T, Problem> {
         self.id.parse().map_err(|_| Cause::NotFound(what).into())

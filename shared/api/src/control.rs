@@ -14,8 +14,20 @@ use crate::{
 
 pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) -> Result<Reply, Problem> {
     let (endpoint, id) = routes::find(request)?;
-    let Endpoint::Control(change) = endpoint else { return Err(routes::elsewhere(endpoint)) };
     let call = Call::read(engine, request, id)?;
+    match endpoint {
+        Endpoint::Control(change) => change_run(engine, &call, change).await,
+        Endpoint::Revoke => {
+            let NoBody {} = body::parse(&call.body)?;
+            Ok(Reply::ok(&view::rule(&engine.revoke(&call.by, call.rule_id()).await?)))
+        }
+        Endpoint::Start | Endpoint::Fork | Endpoint::Respond(_) | Endpoint::Query(_) => {
+            Err(routes::elsewhere(endpoint))
+        }
+    }
+}
+
+async fn change_run(engine: &Engine, call: &Call<'_>, change: Control) -> Result<Reply, Problem> {
     let (by, run, key) = (&call.by, &call.run_id()?, call.key.as_ref());
     let changed = match change {
         Control::Message => {

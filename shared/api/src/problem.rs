@@ -6,7 +6,7 @@
 //! the same document, byte for byte (A16).
 
 use aws_lambda_events::{apigw::ApiGatewayProxyResponse, encodings::Body};
-use dormouse_domain::{decide::Refusal, display::text, request::DecisionKind};
+use dormouse_domain::{agent::Approvers, decide::Refusal, display::text, request::DecisionKind};
 use dormouse_engine::Problem as Cause;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value, json as object};
@@ -161,6 +161,7 @@ impl From<Cause> for Problem {
                 tracing::error!(error = %chain(source.as_ref()), "unavailable");
                 unavailable(text, "unchanged")
             }
+            Cause::NotEntitled { approvers, .. } => not_entitled(text, &approvers),
             Cause::Unknown(source) => {
                 tracing::error!(error = %chain(source.as_ref()), "not known whether it was stored");
                 unavailable(text, "unknown")
@@ -177,14 +178,16 @@ fn unavailable(detail: String, outcome: &str) -> Problem {
     Problem::new(Kind::Unavailable, detail).member("outcome", outcome).header("retry-after", "1".to_owned())
 }
 
+fn not_entitled(detail: String, approvers: &Approvers) -> Problem {
+    Problem::new(Kind::NotEntitled, detail).member("approvers", object!({ "group": approvers.group }))
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let text = refusal.to_string();
         match refusal {
             Refusal::NotFound => Self::new(Kind::NotFound, text),
-            Refusal::NotEntitled(approvers) => {
-                Self::new(Kind::NotEntitled, text).member("approvers", object!({ "group": approvers.group }))
-            }
+            Refusal::NotEntitled(approvers) => not_entitled(text, &approvers),
             Refusal::AlreadyDecided(settled) => {
                 Self::new(Kind::AlreadyDecided, text).member("decision", view::decision(&settled))
             }

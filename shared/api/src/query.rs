@@ -2,7 +2,7 @@
 
 use aws_lambda_events::apigw::ApiGatewayProxyRequest;
 use dormouse_domain::{Entry, RunId, display::Extent};
-use dormouse_engine::{Engine, Problem as Cause};
+use dormouse_engine::{Engine, Problem as Cause, RulesOf};
 use serde_json::Value;
 
 use crate::{
@@ -43,8 +43,22 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
             let request = engine.request(&call.by, &call.request_id()?).await?;
             view::request(&request, &call.by, engine.ports().clock.now(), Extent::Whole)
         }
+        Query::Rules => {
+            let rules = engine.rules(&call.by, &rules_of(&call)?).await?;
+            view::list(rules.iter().map(view::rule).collect(), None)
+        }
     };
     Ok(Reply::ok(&body))
+}
+
+/// Whose rules: `?run=`, `?agent=` or `?owner=`, one of them at most; the caller's own without.
+fn rules_of(call: &Call<'_>) -> Result<RulesOf, Problem> {
+    match (call.parameter("run"), call.parameter("agent"), call.parameter("owner")) {
+        (None, None, owner) => Ok(RulesOf::Owner(owner.map(str::to_owned))),
+        (Some(run), None, None) => Ok(RulesOf::Run(run.parse().map_err(|_| Cause::NotFound("run"))?)),
+        (None, Some(agent), None) => Ok(RulesOf::Agent(agent.to_owned())),
+        _ => Err(Problem::new(Kind::InvalidRequest, "give one of `run`, `agent` and `owner` at most")),
+    }
 }
 
 async fn runs(engine: &Engine, call: &Call<'_>) -> Result<Value, Problem> {
@@ -129,6 +143,7 @@ fn reading(cause: Cause) -> Problem {
         Cause::NotFound(_)
         | Cause::UnknownAgent { .. }
         | Cause::WrongState(_)
+        | Cause::NotEntitled { .. }
         | Cause::Refused(_)
         | Cause::KeyReused
         | Cause::TooLarge(_)

@@ -26,6 +26,8 @@ pub(crate) enum Endpoint {
     Fork,
     Respond(Respond),
     Control(Control),
+    /// Takes back a standing rule.
+    Revoke,
     Query(Query),
 }
 
@@ -59,6 +61,7 @@ pub(crate) enum Query {
     Events,
     Requests,
     Request,
+    Rules,
 }
 
 impl Endpoint {
@@ -66,7 +69,7 @@ impl Endpoint {
         match self {
             Self::Start | Self::Fork => Function::Start,
             Self::Respond(_) => Function::Respond,
-            Self::Control(_) => Function::Control,
+            Self::Control(_) | Self::Revoke => Function::Control,
             Self::Query(_) => Function::Query,
         }
     }
@@ -87,7 +90,7 @@ pub enum Access {
 pub struct Route {
     /// The method.
     pub method: Method,
-    /// The path, with `{id}` for the name of a run or a request, `{token}` for a token.
+    /// The path, with `{id}` for the name of a run, a request or a rule, `{token}` for a token.
     pub path: &'static str,
     endpoint: Endpoint,
 }
@@ -108,6 +111,7 @@ impl Route {
             | Endpoint::Start
             | Endpoint::Fork
             | Endpoint::Control(_)
+            | Endpoint::Revoke
             | Endpoint::Query(_) => Access::Caller,
         }
     }
@@ -129,7 +133,7 @@ const fn route(method: Method, path: &'static str, endpoint: Endpoint) -> Route 
 }
 
 /// All routes.
-pub static ROUTES: [Route; 20] = [
+pub static ROUTES: [Route; 22] = [
     route(Method::POST, "/v1/runs", Endpoint::Start),
     route(Method::GET, "/v1/runs", Endpoint::Query(Query::Runs)),
     route(Method::GET, "/v1/runs/{id}", Endpoint::Query(Query::Run)),
@@ -152,6 +156,8 @@ pub static ROUTES: [Route; 20] = [
     route(Method::GET, "/v1/links/{token}", Endpoint::Respond(Respond::ShowLink)),
     route(Method::POST, "/v1/links/{token}", Endpoint::Respond(Respond::DecideByLink)),
     route(Method::POST, "/v1/completions/{token}", Endpoint::Respond(Respond::Complete)),
+    route(Method::GET, "/v1/rules", Endpoint::Query(Query::Rules)),
+    route(Method::DELETE, "/v1/rules/{id}", Endpoint::Revoke),
 ];
 
 /// The routes for `path`, whatever the method, each with the id in it.
@@ -190,10 +196,9 @@ pub(crate) fn find(request: &ApiGatewayProxyRequest) -> Result<(Endpoint, &str),
 
 /// There is no such path.
 pub(crate) fn no_route() -> Problem {
-    Problem::new(
-        Kind::NotFound,
-        "there is no such path; the paths begin with /v1/runs, /v1/requests, /v1/links or /v1/completions",
-    )
+    let detail = "there is no such path; the paths begin with /v1/runs, /v1/requests, /v1/rules, /v1/links or \
+                  /v1/completions";
+    Problem::new(Kind::NotFound, detail)
 }
 
 /// A route that another function answers: the deployment sends it to the wrong one.

@@ -16,7 +16,9 @@ pub(crate) async fn handle(engine: &Engine, request: &ApiGatewayProxyRequest) ->
     let forks = match endpoint {
         Endpoint::Start => false,
         Endpoint::Fork => true,
-        Endpoint::Respond(_) | Endpoint::Control(_) | Endpoint::Query(_) => return Err(routes::elsewhere(endpoint)),
+        Endpoint::Respond(_) | Endpoint::Control(_) | Endpoint::Revoke | Endpoint::Query(_) => {
+            return Err(routes::elsewhere(endpoint));
+        }
     };
     let call = Call::read(engine, request, id)?;
     let started = if forks {

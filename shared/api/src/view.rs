@@ -7,6 +7,7 @@ use dormouse_domain::{
     decide::Decision,
     display::{self, Extent},
     item::RunItem,
+    policy::{Covered, Scope, StandingRule},
     request::{Request, RequestStatus, Settled},
 };
 use dormouse_engine::{Changed, Completed, Responded, RunView, Started};
@@ -114,6 +115,7 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis, extent: Exten
         view.insert("options".into(), plain(&shown.options));
         view.insert("allow_free_text".into(), question.allow_free_text.into());
     }
+    put(&mut view, "always", request.always.as_ref().filter(|_| open).map(plain));
     put(&mut view, "approvers", request.approvers.as_ref().map(plain));
     put(&mut view, "question", shown.question.map(Value::String));
     put(&mut view, "preview", shown.preview.as_ref().map(plain));
@@ -141,6 +143,38 @@ pub(crate) fn decision(settled: &Settled) -> Value {
         *at = time(settled.at);
     }
     view
+}
+
+/// A standing rule: what it lets run, for whom, who made it from which request, and that it was revoked.
+pub(crate) fn rule(rule: &StandingRule) -> Value {
+    let mut view = Map::new();
+    let fields = [
+        ("rule_id", rule.id.clone().into()),
+        ("agent", rule.agent.clone().into()),
+        ("tool", rule.tool.clone().into()),
+        ("about", rule.about.clone().into()),
+        ("request_id", plain(&rule.from)),
+        ("by", plain(&rule.by)),
+        ("at", time(rule.at)),
+    ];
+    view.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    let (scope, of) = match &rule.scope {
+        Scope::Run(run) => ("run", Some(("run_id", plain(run)))),
+        Scope::Owner(owner) => ("owner", Some(("owner", plain(owner)))),
+        Scope::Agent(_) => ("agent", None),
+    };
+    view.insert("scope".into(), scope.into());
+    if let Some((name, value)) = of {
+        view.insert(name.into(), value);
+    }
+    // Without a pattern it is for exactly the arguments that the request shows.
+    if let Covered::Pattern(pattern) = &rule.what {
+        view.insert("pattern".into(), plain(pattern));
+    }
+    if let Some(revoked) = &rule.revoked {
+        view.insert("revoked".into(), json!({ "by": revoked.by, "at": time(revoked.at) }));
+    }
+    Value::Object(view)
 }
 
 /// What a decision led to.

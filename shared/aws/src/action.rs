@@ -33,6 +33,8 @@ pub(crate) enum Role {
     Request,
     /// A workspace file, with its path.
     File(String),
+    /// A standing rule.
+    Rule,
     /// A receipt.
     Receipt,
     /// A definition; if it is there it is the same.

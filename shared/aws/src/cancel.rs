@@ -15,7 +15,8 @@ pub(crate) fn broken(role: &Role, item: Option<&Item>) -> Attempt {
         Role::Entry(id) if stands == Some(&id.0) => return Attempt::Landed,
         Role::Definition => return Attempt::Landed,
         Role::Receipt => WriteError::ReceiptExists,
-        Role::Request => WriteError::RequestCondition,
+        // A rule has the name of its request, so one that is there was made by the decision that stands.
+        Role::Request | Role::Rule => WriteError::RequestCondition,
         Role::Entry(_) | Role::FreeIndex => WriteError::LostIndex,
         Role::Item => WriteError::ItemCondition,
         Role::File(path) => WriteError::FileChanged { path: path.clone() },
@@ -27,7 +28,7 @@ pub(crate) fn broken(role: &Role, item: Option<&Item>) -> Attempt {
 fn rank(role: &Role) -> u8 {
     match role {
         Role::Receipt => 0,
-        Role::Request => 1,
+        Role::Request | Role::Rule => 1,
         Role::Entry(_) | Role::FreeIndex => 2,
         Role::Item => 3,
         Role::File(_) => 4,

@@ -6,7 +6,7 @@ use dormouse_engine::ports::{Commit, ItemWrite, RequestWrite, WriteError};
 use crate::{
     action::{Action, Role},
     attrs::{Item, key},
-    entry_item, file, keys, receipt, request_row, run_row, write,
+    entry_item, file, keys, receipt, request_row, rule_row, run_row, write,
 };
 
 const ABSENT: Option<&str> = Some("attribute_not_exists(#PK)");
@@ -58,6 +58,9 @@ pub(crate) fn actions(commit: &Commit, now: Millis) -> Result<Vec<Action>, Write
     }
     for one in &commit.files {
         actions.push(file::write(one)?);
+    }
+    if let Some(rule) = &commit.rule {
+        actions.push(rule_row::store(rule)?);
     }
     if let Some(new) = &commit.receipt {
         actions.push(receipt::store(new, now)?);

@@ -1,7 +1,7 @@
 //! The keys of the table. Prefixes tell the kinds of items apart, for policies too; numbers are
 //! padded so that text order is number order.
 
-use dormouse_domain::{Digest, Inbox, Millis, Principal, RequestId, RequestKey, RunId};
+use dormouse_domain::{Digest, Inbox, Millis, Principal, RequestId, RequestKey, RunId, policy::Scope};
 use sha2::{Digest as _, Sha256};
 
 /// Partition key.
@@ -33,6 +33,8 @@ pub(crate) const DEFINITION_SK: &str = "D";
 pub(crate) const RECEIPT_SK: &str = "K";
 /// Beginning of the sort keys of requests.
 pub(crate) const REQUESTS: &str = "Q#";
+/// Beginning of the sort keys of standing rules.
+pub(crate) const RULES: &str = "S#";
 /// Beginning of the sort keys of files.
 pub(crate) const FILES: &str = "F#";
 
@@ -76,6 +78,20 @@ pub(crate) fn definition_pk(digest: &Digest) -> String {
 /// Injective although a client chooses `key`: an owner's key contains no `#`.
 pub(crate) fn receipt_pk(owner: &Principal, key: &str) -> String {
     format!("IDEM#{}#{key}", owner.key())
+}
+
+/// Injective: neither a tenant's nor a name's key has a `#` in it.
+pub(crate) fn rules_pk(tenant: &str, scope: &Scope) -> String {
+    let key = |subject: &str| Principal { tenant: tenant.to_owned(), subject: subject.to_owned() }.key();
+    match scope {
+        Scope::Run(run) => format!("RULES#{}#run", key(run.as_str())),
+        Scope::Owner(owner) => format!("RULES#{}#owner", key(&owner.subject)),
+        Scope::Agent(agent) => format!("RULES#{}#agent", key(agent)),
+    }
+}
+
+pub(crate) fn rule_sk(id: &str) -> String {
+    format!("{RULES}{id}")
 }
 
 pub(crate) fn workspace_pk(workspace: &str) -> String {

@@ -29,6 +29,7 @@ mod lists;
 mod queue;
 mod receipt;
 mod request_row;
+mod rule_row;
 mod run_row;
 pub mod schema;
 mod store;

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::Client;
 use dormouse_domain::{
     Definition, Digest, Entry, Inbox, Millis, Principal, RequestId, RunId,
     item::RunItem,
+    policy::{Revoked, Scope, StandingRule},
     request::{Request, RequestStatus},
 };
 use dormouse_engine::ports::{Clock, Commit, Due, File, FileInfo, Files, Page, Receipt, Store, StoreError, WriteError};
@@ -16,7 +17,7 @@ use crate::{
     attrs::text,
     commit, connect, definition, entry_item, file,
     keys::{self, DUE_SHARDS, REQUESTS, RUN_SK, SK},
-    lists, receipt, request_row, run_row,
+    lists, receipt, request_row, rule_row, run_row,
     table::Table,
     write::{Write, token},
 };
@@ -106,6 +107,14 @@ impl Store for DynamoStore {
         }
         requests.retain(|request| request.status == RequestStatus::Pending);
         Ok(item.map(|item| (item, requests)))
+    }
+
+    async fn rules(&self, tenant: &str, scope: &Scope) -> Result<Vec<StandingRule>, StoreError> {
+        rule_row::list(&self.table, tenant, scope).await
+    }
+
+    async fn revoke(&self, tenant: &str, scope: &Scope, id: &str, revoked: &Revoked) -> Result<bool, StoreError> {
+        rule_row::revoke(&self.table, tenant, scope, id, revoked).await
     }
 
     async fn receipt(&self, owner: &Principal, key: &str) -> Result<Option<Receipt>, StoreError> {

@@ -142,6 +142,7 @@ impl Write {
             | Role::Item
             | Role::Request
             | Role::File(_)
+            | Role::Rule
             | Role::Receipt
             | Role::Definition => None,
         })

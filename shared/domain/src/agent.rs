@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::{
     builtin::Builtin,
-    ids::Digest,
+    ids::{Caller, Digest, Principal},
     json::{self, CanonicalError},
     message::ModelRef,
-    policy::{Policy, Reading},
+    policy::{Matcher, Policy, Reading},
 };
 
 /// How much a run may do without asking (C1), from narrow to wide.
@@ -112,6 +112,15 @@ pub struct Approvers {
     pub not_requester: bool,
 }
 
+impl Approvers {
+    /// Whether `by` is one of them for what `owner`'s runs ask.
+    #[must_use]
+    pub fn admit(&self, by: &Caller, owner: &Principal) -> bool {
+        let member = by.principal.tenant == owner.tenant && by.groups.contains(&self.group);
+        member && !(self.not_requester && by.principal == *owner)
+    }
+}
+
 /// A tool as an agent knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDef {
@@ -145,6 +154,9 @@ pub struct ToolDef {
     /// Whether it may answer that another system will complete a call later. Only where `replay` is manual.
     #[serde(default, skip_serializing_if = "crate::message::is_false")]
     pub later: bool,
+    /// Patterns of arguments for which a person can let its calls run for good, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub always: BTreeMap<String, BTreeMap<String, Matcher>>,
     /// Who decides about its calls, if not those whom the agent names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvers: Option<Approvers>,
@@ -245,6 +257,11 @@ impl Definition {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolDef> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Everybody who decides what its runs ask, if not the person whose run it is.
+    pub fn guards(&self) -> impl Iterator<Item = &Approvers> {
+        self.approvers.iter().chain(self.tools.iter().filter_map(|tool| tool.approvers.as_ref()))
     }
 
     /// The digest under which this definition is stored.

@@ -28,7 +28,7 @@ use crate::{
     ids::{CallKey, DriverId, EntryId, Millis, Principal, RequestKey, RunId},
     message::{ModelRef, ReplyBlock},
     plan::{self, Plan},
-    policy::{self, Asked, Verdict},
+    policy::{self, Asked, RuledBy, Verdict},
     run::Run,
     token,
 };
@@ -361,7 +361,7 @@ impl Audit {
             let book = CallBook::new(name, replay, digest, arguments, plan, self.index);
             self.calls.insert(key, book.later(self.definition.tool(name).is_some_and(|tool| tool.later)));
             self.recognised(key, plan, seen)?;
-            if *plan == Plan::Start {
+            if plan.starts() {
                 ensure(!self.paused && !self.cancelled, "B8", "a call starts while the run is paused or cancelled")?;
                 self.call(key)?.announce(1, by)?;
                 self.not_forbidden(key)?;
@@ -394,12 +394,16 @@ impl Audit {
         let (definition, mode) = (self.definition.clone(), self.mode);
         let call = self.call(key)?;
         let tool = &call.tool;
-        let verdict = definition.tool(tool).zip(call.arguments.as_ref()).map(|(tool, arguments)| {
-            let asked = Asked { tool, arguments, mode, policies: &[&definition.policy], standing: &[] };
-            policy::authorize(&asked).verdict
+        let ruling = definition.tool(tool).zip(call.arguments.as_ref()).map(|(tool, arguments)| {
+            policy::authorize(&Asked { tool, arguments, mode, policies: &[&definition.policy], standing: &[] })
+        });
+        // A standing rule is not in the journal, only its name: it may allow what would ask, the floor aside.
+        let verdict = ruling.map(|ruling| match (ruling.verdict, plan.rule()) {
+            (Verdict::Ask, Some(_)) if ruling.by != RuledBy::Floor => Verdict::Allow,
+            (verdict, _) => verdict,
         });
         let strictest = match plan {
-            Plan::Start | Plan::Allow => Verdict::Allow,
+            Plan::Start { .. } | Plan::Allow { .. } => Verdict::Allow,
             Plan::Ask { .. } | Plan::Question | Plan::Joins { .. } | Plan::Known { .. } => Verdict::Ask,
             Plan::Deny { .. } | Plan::Invalid { .. } => Verdict::Deny,
         };

@@ -1,20 +1,18 @@
 //! Judging an answer against the persisted request. Pure: what it accepts is then written under a
 //! condition that says the same once more (I6), so a race is settled by the store, not here.
 
+mod deciding;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::deciding::{Deciding, record};
 use crate::{
     agent::Approvers,
     display::{self, secret},
-    entry::{Entry, Fact},
-    fold::Corrupt,
-    ids::{Caller, Digest, EntryId, Millis, Principal},
-    json,
-    next::{Next, next},
-    plan,
-    request::{DecisionKind, Request, RequestStatus, Settled, Via},
-    run::Run,
+    ids::{Caller, Digest, Millis},
+    json, plan,
+    request::{DecisionKind, Offer, Request, RequestStatus, RuleScope, Settled},
 };
 
 /// Longest text that a person can give as an answer, a reason or a result, in bytes.
@@ -28,6 +26,14 @@ pub const MAX_EDIT_BYTES: usize = 64 * 1024;
 pub enum Decision {
     /// The call runs as it was shown.
     Approve,
+    /// The call runs as it was shown, and its like from now on without asking.
+    Always {
+        /// Whose calls.
+        scope: RuleScope,
+        /// Those whose arguments match this pattern of the agent file; none: those with exactly these.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pattern: Option<String>,
+    },
     /// The call runs with these arguments instead of the model's.
     Edit {
         /// The arguments, canonical: an object that fits the tool's schema.
@@ -60,6 +66,7 @@ impl Decision {
     pub fn kind(&self) -> DecisionKind {
         match self {
             Self::Approve => DecisionKind::Approve,
+            Self::Always { .. } => DecisionKind::Always,
             Self::Edit { .. } => DecisionKind::Edit,
             Self::Deny { .. } => DecisionKind::Deny,
             Self::Answer { .. } => DecisionKind::Answer,
@@ -76,6 +83,11 @@ impl Decision {
                 "decided once and for all; the call may run, with exactly the arguments that were shown, unless the \
                  run is paused or ends first. Should a crash leave open what it did, it is repeated only if its tool \
                  allows that or a person says so"
+            }
+            Self::Always { .. } => {
+                "decided once and for all; the call may run as with an approval, and from the next call on so may its \
+                 like without anybody being asked, until the rule is revoked. It never passes a deny rule or the safety \
+                 floor"
             }
             Self::Edit { .. } => {
                 "decided once and for all; the call may run, with exactly the arguments that you gave, unless the run is \
@@ -123,6 +135,12 @@ pub struct Answer {
     /// With `edit`: what the call is to run with.
     #[serde(default)]
     pub arguments: Option<Value>,
+    /// With `always`: whose calls.
+    #[serde(default)]
+    pub scope: Option<RuleScope>,
+    /// With `always`: which pattern, instead of exactly these arguments.
+    #[serde(default)]
+    pub pattern: Option<String>,
     /// With `deny`: why.
     #[serde(default)]
     pub reason: Option<String>,
@@ -138,7 +156,16 @@ impl Answer {
     /// This decision, and nothing said with it.
     #[must_use]
     pub fn new(decision: DecisionKind) -> Self {
-        Self { decision, digest: None, arguments: None, reason: None, answer: None, resolution: None }
+        Self {
+            decision,
+            digest: None,
+            arguments: None,
+            scope: None,
+            pattern: None,
+            reason: None,
+            answer: None,
+            resolution: None,
+        }
     }
 }
 
@@ -246,64 +273,15 @@ pub fn check(
             only(answer, &["arguments"])?;
             check_edit(request, answer, fits)?
         }
-        given @ (DecisionKind::Always | DecisionKind::Raise | DecisionKind::Stop) => {
+        DecisionKind::Always => {
+            only(answer, &["scope", "pattern"])?;
+            check_always(request, answer)?
+        }
+        given @ (DecisionKind::Raise | DecisionKind::Stop) => {
             return Err(Refusal::NotOffered { given, offered: request.decisions.clone() });
         }
     };
     Ok(decision)
-}
-
-/// What a decision writes, all in one transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Deciding {
-    /// The entries.
-    pub facts: Vec<Fact>,
-    /// What the row gets.
-    pub settled: Settled,
-    /// The digest that the row must have, where the decision is about arguments.
-    pub digest: Option<Digest>,
-}
-
-/// What `decision` of `request`, made by `by` at `now` through `via`, writes to the journal that `run` was folded from.
-/// One that cancels ends the run at once (D4), unless something runs that must settle first.
-///
-/// # Errors
-/// [`Corrupt`] if the request is not one that waits in this run.
-pub fn record(
-    run: &Run,
-    request: &Request,
-    decision: Decision,
-    by: &Principal,
-    via: Option<Via>,
-    now: Millis,
-) -> Result<Deciding, Corrupt> {
-    let about_arguments = match &decision {
-        Decision::Approve | Decision::Edit { .. } => true,
-        Decision::Settle { resolution } => *resolution == Resolution::Retry,
-        Decision::Deny { .. } | Decision::Answer { .. } => false,
-    };
-    let digest = about_arguments.then(|| request.digest.clone());
-    let settled = Settled { decision: decision.clone(), by: by.clone(), at: now, via: via.clone() };
-    let (request, by) = (request.id.key, by.clone());
-    let fact = Fact::RequestDecided { request, decision, by, digest: digest.clone(), via };
-    let mut after = run.clone();
-    // The entry is not the one that is written, only what it says is.
-    let entry_id = EntryId(String::new());
-    after.apply(&Entry { index: run.len, entry_id, at: now, driver: None, fact: fact.clone() })?;
-    let mut facts = vec![fact];
-    if after.cancel.is_some() {
-        facts.extend(match next(&after, now) {
-            Next::Finish(outcome) => Some(Fact::RunFinished(outcome)),
-            Next::Dispatch(_)
-            | Next::Await
-            | Next::CallModel
-            | Next::Expire(_)
-            | Next::StopWaiting(_)
-            | Next::Reopen
-            | Next::Rest { .. } => None,
-        });
-    }
-    Ok(Deciding { facts, settled, digest })
 }
 
 fn check_digest(stored: &Digest, answer: &Answer, retries: bool) -> Result<(), Refusal> {
@@ -337,6 +315,8 @@ pub fn entitled(request: &Request, by: &Caller) -> Result<(), Refusal> {
 fn only(answer: &Answer, allowed: &[&str]) -> Result<(), Refusal> {
     let given = [
         ("arguments", answer.arguments.is_some()),
+        ("scope", answer.scope.is_some()),
+        ("pattern", answer.pattern.is_some()),
         ("reason", answer.reason.is_some()),
         ("answer", answer.answer.is_some()),
         ("resolution", answer.resolution.is_some()),
@@ -376,6 +356,24 @@ fn check_edit(
     let hides = !request.secret.is_empty();
     fits(&arguments).map_err(|problem| Refusal::BadEdit(if hides { secret::PROBLEM.to_owned() } else { problem }))?;
     Ok(Decision::Edit { arguments })
+}
+
+fn check_always(request: &Request, answer: &Answer) -> Result<Decision, Refusal> {
+    let no_offer = Offer { scopes: Vec::new(), patterns: Vec::new() };
+    let offer = request.always.as_ref().unwrap_or(&no_offer);
+    let Some(scope) = answer.scope.filter(|scope| offer.scopes.contains(scope)) else {
+        let scopes = offer.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Refusal::Invalid(format!("send a `scope` that is on offer: {scopes}")));
+    };
+    if let Some(pattern) = answer.pattern.as_ref().filter(|pattern| !offer.patterns.contains(pattern)) {
+        let offered = offer.patterns.join(", ");
+        let pattern = json::cut(pattern, 80);
+        return Err(Refusal::Invalid(format!(
+            "the pattern {pattern:?} is not on offer for these arguments; offered: {offered}; leave it out for exactly \
+             these arguments"
+        )));
+    }
+    Ok(Decision::Always { scope, pattern: answer.pattern.clone() })
 }
 
 fn check_answer(request: &Request, answer: &Answer) -> Result<Decision, Refusal> {

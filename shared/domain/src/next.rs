@@ -215,19 +215,23 @@ fn unknown_calls(run: &Run) -> Vec<CallKey> {
 fn to_open(run: &Run, now: Millis) -> Vec<Opened> {
     let room = MAX_OPEN_REQUESTS.saturating_sub(run.pending().count());
     let windows = Windows::open(&run.definition, now);
+    let offered = |kind| (kind, DecisionKind::offered(kind));
     let asking = run.open_calls().filter_map(|call| {
-        let kind = match &call.state {
-            CallState::Asking(AskWhy::Approval { .. }) => RequestKind::Approval,
-            CallState::Asking(AskWhy::Question) => RequestKind::Question,
-            CallState::Unknown { .. } if call.later => RequestKind::External,
-            CallState::Unknown { .. } => RequestKind::Uncertain,
+        let (kind, decisions) = match &call.state {
+            CallState::Asking(AskWhy::Approval { floor: false, .. }) => {
+                (RequestKind::Approval, DecisionKind::offered_for_good())
+            }
+            CallState::Asking(AskWhy::Approval { floor: true, .. }) => offered(RequestKind::Approval),
+            CallState::Asking(AskWhy::Question) => offered(RequestKind::Question),
+            CallState::Unknown { .. } if call.later => offered(RequestKind::External),
+            CallState::Unknown { .. } => offered(RequestKind::Uncertain),
             CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
                 return None;
             }
         };
         let edited = call.edited.as_ref().map_or(0, |arguments| arguments.to_string().len());
         let bytes = call.raw_arguments(run).map_or(0, str::len).max(edited);
-        Some((bytes, Opened { call: call.key, kind, windows, decisions: DecisionKind::offered(kind) }))
+        Some((bytes, Opened { call: call.key, kind, windows, decisions }))
     });
     let mut opened_bytes = 0_usize;
     let fitting = asking.take(room).take_while(|(bytes, _)| {

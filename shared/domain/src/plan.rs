@@ -18,7 +18,7 @@ use crate::{
     json::{self, CanonicalError},
     message::{ReplyBlock, StopReason},
     next::MAX_OPEN_REQUESTS,
-    policy::{self, Asked, Policy, StandingRule, Verdict},
+    policy::{self, Asked, Policy, RuledBy, StandingRule, Verdict},
     run::{AskWhy, CallState, Run},
     same,
     windows::Windows,
@@ -37,13 +37,24 @@ const MAX_BESIDE: usize = MAX_OPEN_REQUESTS - MAX_RUNNING;
 #[serde(tag = "plan", rename_all = "snake_case")]
 pub enum Plan {
     /// It runs, and this entry announces its first attempt.
-    Start,
+    Start {
+        /// The standing rule that allows it, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+    },
     /// It runs when there is room and time.
-    Allow,
+    Allow {
+        /// The standing rule that allows it, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+    },
     /// It waits for a person.
     Ask {
         /// Why.
         reason: String,
+        /// Whether the safety floor says so: then a person can let this call run, and none like it for good.
+        #[serde(default, skip_serializing_if = "crate::message::is_false")]
+        floor: bool,
     },
     /// It is a question to a person.
     Question,
@@ -68,6 +79,34 @@ pub enum Plan {
         /// Which.
         call: CallKey,
     },
+}
+
+impl Plan {
+    /// Whether the call starts with the entry that holds this plan.
+    #[must_use]
+    pub fn starts(&self) -> bool {
+        matches!(self, Self::Start { .. })
+    }
+
+    /// Whether it may run, now or later, without anybody being asked.
+    #[must_use]
+    pub fn allows(&self) -> bool {
+        matches!(self, Self::Start { .. } | Self::Allow { .. })
+    }
+
+    /// The standing rule that allows it, if one does.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Start { rule } | Self::Allow { rule } => rule.as_deref(),
+            Self::Ask { .. }
+            | Self::Question
+            | Self::Deny { .. }
+            | Self::Invalid { .. }
+            | Self::Joins { .. }
+            | Self::Known { .. } => None,
+        }
+    }
 }
 
 /// A question as the agent asked it.
@@ -216,9 +255,9 @@ pub fn plan_reply(
             None => plan_call(run, name, raw, seen, &plans, outside),
         };
         plans.push(match (&plan, run.definition.tool(name)) {
-            (Plan::Allow, Some(tool)) if may_start && started < MAX_RUNNING && outside.fits(tool) => {
+            (Plan::Allow { rule }, Some(tool)) if may_start && started < MAX_RUNNING && outside.fits(tool) => {
                 started += 1;
-                Plan::Start
+                Plan::Start { rule: rule.clone() }
             }
             (Plan::Ask { .. } | Plan::Question, _) if room == Some(0) => Plan::Invalid { problem: no_room() },
             (Plan::Ask { .. } | Plan::Question, _) => {
@@ -278,7 +317,7 @@ fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outs
             Err(problem) => return Plan::Invalid { problem },
         }
     } else {
-        Plan::Allow
+        Plan::Allow { rule: None }
     };
     let plan = judge(run, tool, &value, run.mode, outside.rules(), allowed);
     if let Plan::Deny { .. } = plan {
@@ -286,8 +325,8 @@ fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outs
     }
     let taken = earlier.iter().filter_map(|plan| match plan {
         Plan::Known { call } => Some(*call),
-        Plan::Start
-        | Plan::Allow
+        Plan::Start { .. }
+        | Plan::Allow { .. }
         | Plan::Ask { .. }
         | Plan::Question
         | Plan::Deny { .. }
@@ -311,7 +350,8 @@ fn judge(run: &Run, tool: &ToolDef, arguments: &Value, mode: Mode, rules: Rules<
     let ruling = policy::authorize(&Asked { tool, arguments, mode, policies: &policies, standing: rules.standing });
     match (ruling.verdict, allowed) {
         (Verdict::Deny, _) => Plan::Deny { because: ruling.reason },
-        (Verdict::Ask, Plan::Allow) => Plan::Ask { reason: ruling.reason },
+        (Verdict::Ask, Plan::Allow { .. }) => Plan::Ask { reason: ruling.reason, floor: ruling.by == RuledBy::Floor },
+        (Verdict::Allow, Plan::Allow { .. }) => Plan::Allow { rule: ruling.by.standing() },
         (Verdict::Allow | Verdict::Ask, allowed) => allowed,
     }
 }
@@ -332,7 +372,7 @@ pub fn replan(run: &Run, mode: Mode, rules: Rules<'_>) -> Vec<Replanned> {
             | CallState::Done(_) => false,
         };
         let tool = run.definition.tool(&call.tool).filter(|_| untouched)?;
-        let plan = judge(run, tool, &call.arguments(run).ok()?, mode, rules, Plan::Allow);
+        let plan = judge(run, tool, &call.arguments(run).ok()?, mode, rules, Plan::Allow { rule: None });
         Some(Replanned { call: call.key, plan })
     })
     .collect()
@@ -351,10 +391,10 @@ pub fn recheck(run: &Run, calls: &[CallKey], rules: Rules<'_>) -> Vec<Replanned>
                 Ok(arguments) if call.approved => {
                     policy::forbidden(tool, &arguments, &policies(run, rules)).map(|because| Plan::Deny { because })
                 }
-                Ok(arguments) => Some(judge(run, tool, &arguments, run.mode, rules, Plan::Allow)),
+                Ok(arguments) => Some(judge(run, tool, &arguments, run.mode, rules, Plan::Allow { rule: None })),
                 Err(because) => Some(Plan::Deny { because }),
             };
-            plan.filter(|plan| *plan != Plan::Allow).map(|plan| Replanned { call: call.key, plan })
+            plan.filter(|plan| !plan.allows()).map(|plan| Replanned { call: call.key, plan })
         })
         .collect()
 }

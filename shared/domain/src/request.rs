@@ -14,6 +14,7 @@ use crate::{
     entry::Opened,
     ids::{CallKey, Caller, Digest, Inbox, Millis, Principal, RequestId, RequestKey},
     plan::{self, Question},
+    policy,
     run::{AskWhy, Call, CallState, Repeats, Run},
     same,
     token::TokenId,
@@ -86,6 +87,57 @@ impl DecisionKind {
             RequestKind::External => vec![Self::Settle],
         }
     }
+
+    /// What can be decided about an approval that the safety floor does not ask for: its like can be let run
+    /// for good.
+    #[must_use]
+    pub fn offered_for_good() -> Vec<Self> {
+        vec![Self::Approve, Self::Always, Self::Edit, Self::Deny]
+    }
+}
+
+/// What a standing rule made from a request can be for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offer {
+    /// Whose calls.
+    pub scopes: Vec<RuleScope>,
+    /// Instead of exactly these arguments: patterns that the agent file declares and that they match, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+}
+
+/// Whose calls a standing rule is for, as a person chooses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleScope {
+    /// Those of this run.
+    Run,
+    /// Those of all runs of this owner with this agent.
+    Owner,
+    /// Those of all runs of this agent in the tenant.
+    Agent,
+}
+
+impl RuleScope {
+    /// The scope's name in a body.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Owner => "owner",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// A rule for the whole agent changes what others' runs do: that takes approvers, who are there for it.
+fn offer(run: &Run, tool: &ToolDef, arguments: &Value) -> Offer {
+    let mut scopes = vec![RuleScope::Run, RuleScope::Owner];
+    if approvers(run, tool, RequestKind::Approval).is_some() {
+        scopes.push(RuleScope::Agent);
+    }
+    let matching = tool.always.iter().filter(|(_, pattern)| policy::pattern_covers(pattern, tool, arguments));
+    Offer { scopes, patterns: matching.map(|(name, _)| name.clone()).collect() }
 }
 
 /// Where a request stands.
@@ -179,6 +231,9 @@ pub struct Request {
     pub question: Option<Question>,
     /// What can be decided.
     pub decisions: Vec<DecisionKind>,
+    /// What `always` can be for, where it is on offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<Offer>,
     /// Why it asks.
     pub reasons: Vec<String>,
     /// The agents through which it comes, outermost first.
@@ -243,6 +298,7 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
     let tool = run.definition.tool(&call.tool)?;
     let arguments = call.arguments(run).ok()?;
     let digest = plan::call_digest(&run.owner, &run.id, &call.tool, &arguments).ok()?;
+    let always = opened.decisions.contains(&DecisionKind::Always).then(|| offer(run, tool, &arguments));
     let question = match opened.kind {
         RequestKind::Question => Question::read(&arguments).ok(),
         RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => None,
@@ -268,6 +324,7 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         digest,
         mutates: tool.kind.mutates(),
         arguments,
+        always,
         decisions: opened.decisions.clone(),
         reasons: reasons(call),
         agents: vec![run.agent.clone()],
@@ -294,7 +351,7 @@ pub fn closed(before: &Run, after: &Run) -> Vec<(RequestKey, RequestStatus)> {
 
 fn reasons(call: &Call) -> Vec<String> {
     match &call.state {
-        CallState::Asking(AskWhy::Approval { reason }) => vec![reason.clone()],
+        CallState::Asking(AskWhy::Approval { reason, .. }) => vec![reason.clone()],
         CallState::Asking(AskWhy::Question) => vec!["the agent asks".to_owned()],
         CallState::Unknown { why, .. } if call.later => {
             vec![why.clone(), "a retry can make it happen twice".to_owned()]

@@ -157,6 +157,8 @@ pub enum AskWhy {
     Approval {
         /// In these words.
         reason: String,
+        /// Whether it is the safety floor that does.
+        floor: bool,
     },
     /// It is a question.
     Question,

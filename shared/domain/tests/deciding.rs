@@ -35,6 +35,7 @@ fn request(kind: RequestKind, question: Option<Value>) -> Request {
         builtin: None,
         mutates: true,
         question: question.map(|asked| Question::read(&asked).unwrap()),
+        always: None,
         decisions: DecisionKind::offered(kind),
         reasons: vec![],
         agents: vec![],
@@ -261,11 +262,11 @@ fn plans(run: &Run, calls: &[(&str, &str)], fits: bool) -> Vec<Plan> {
 fn i11_case_50_plans_of_calls() {
     let normal = run(Mode::Normal);
     let plan = |name, arguments| plans(&normal, &[(name, arguments)], true).remove(0);
-    assert_eq!(plan("look", "{}"), Plan::Start);
-    assert_eq!(plan("look", ""), Plan::Start);
+    assert_eq!(plan("look", "{}"), Plan::Start { rule: None });
+    assert_eq!(plan("look", ""), Plan::Start { rule: None });
     assert!(matches!(plan("do", "{}"), Plan::Ask { .. }));
     assert!(matches!(plan("never", "{}"), Plan::Deny { .. }));
-    assert_eq!(plan("strict", r#"{"x":1}"#), Plan::Start);
+    assert_eq!(plan("strict", r#"{"x":1}"#), Plan::Start { rule: None });
     let invalid = [
         ("nope", "{}"),
         ("strict", "{}"),
@@ -289,12 +290,12 @@ fn i11_case_50_plans_of_calls() {
     for mode in [Mode::Plan, Mode::AutoEdit, Mode::Yolo] {
         assert_eq!(plans(&run(mode), &[("ask_user", r#"{"question":"q"}"#)], true), [Plan::Question]);
     }
-    assert_eq!(plans(&normal, &[("look", "{}")], false), [Plan::Allow]);
+    assert_eq!(plans(&normal, &[("look", "{}")], false), [Plan::Allow { rule: None }]);
     let many = plans(&normal, &[("look", "{}"); 20], true);
-    assert_eq!(many.iter().filter(|plan| **plan == Plan::Start).count(), plan::MAX_RUNNING);
+    assert_eq!(many.iter().filter(|plan| plan.starts()).count(), plan::MAX_RUNNING);
     let mut paused = run(Mode::Normal);
     paused.paused = true;
-    assert_eq!(plans(&paused, &[("look", "{}")], true), [Plan::Allow]);
+    assert_eq!(plans(&paused, &[("look", "{}")], true), [Plan::Allow { rule: None }]);
 }
 
 /// I11: the last call of a reply that was cut off may be half a call though it parses; a refusal asks
@@ -306,7 +307,7 @@ fn i11_calls_of_replies_that_did_not_end_well() {
     let look = ReplyBlock::ToolCall { id: "x".into(), name: "look".into(), arguments: "{}".into(), raw: None };
     let starts = |content: &[ReplyBlock], stop: StopReason| {
         let plans = plan::plan_reply(&normal, content, &stop, normal.len, &Fits(true));
-        plans.iter().map(|plan| *plan == Plan::Start).collect::<Vec<_>>()
+        plans.iter().map(|plan| plan.starts()).collect::<Vec<_>>()
     };
     let two = [look.clone(), look.clone()];
     for (stop, expected) in [

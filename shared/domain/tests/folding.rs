@@ -189,7 +189,7 @@ fn b9_interrupted_model_calls_spoil_the_count() {
     crash.start("d").put("d", crashed());
     assert!(crash.run.usage.incomplete);
     let mut running = Story::new("go");
-    running.start("d").reply("d", vec![Plan::Start]).start("e");
+    running.start("d").reply("d", vec![Plan::Start { rule: None }]).start("e");
     assert!(!running.run.usage.incomplete);
     assert!(matches!(running.run.turns[0].calls[0].state, CallState::Unknown { attempt: 1, .. }));
     let mut over = Story::new("go");
@@ -227,7 +227,7 @@ fn case_16_a_rejected_call_is_never_run() {
     let deny = Decision::Deny { reason: None };
     for how in ["denied", "expired", "superseded", "cancelled"] {
         let mut story = Story::new("go");
-        story.start("d").reply("d", vec![Plan::Ask { reason: "x".into() }]);
+        story.start("d").reply("d", vec![Plan::Ask { reason: "x".into(), floor: false }]);
         let call = CallKey::new(story.run.len - 1, 0);
         let windows = Windows { wait_until: Millis(u64::MAX - 1), decide_by: Millis(u64::MAX - 1) };
         let (kind, decisions) = (RequestKind::Approval, DecisionKind::offered(RequestKind::Approval));
@@ -303,7 +303,7 @@ fn b10_b11_failures_of_a_model() {
     assert_eq!((story.run.trouble.attempts, story.run.trouble.model, story.run.trouble.since), (0, 1, None));
     assert_eq!(story.run.model().to_string(), "b:two");
     assert!(story.run.usage.incomplete);
-    story.reply("d", vec![Plan::Start]);
+    story.reply("d", vec![Plan::Start { rule: None }]);
     assert_eq!((story.run.trouble.model, story.run.trouble.attempts), (1, 0));
     // A follow-up after the end begins with the first model again.
     let result = CallResult::Returned { content: vec![], is_error: false };
@@ -413,7 +413,7 @@ fn statuses() {
     assert_eq!(story.status(), Status::Running);
     let windows = Windows { wait_until: Millis(50_000), decide_by: Millis(60_000) };
     let (kind, decisions) = (RequestKind::Approval, DecisionKind::offered(RequestKind::Approval));
-    story.reply("d", vec![Plan::Ask { reason: "x".into() }]);
+    story.reply("d", vec![Plan::Ask { reason: "x".into(), floor: false }]);
     let call = CallKey::new(story.run.len - 1, 0);
     let opened = Opened { call, kind, windows, decisions };
     story.put("d", Fact::Suspended { requests: vec![opened], until: None });
@@ -474,7 +474,7 @@ fn the_sweep_backs_off() {
 #[test]
 fn e9_what_was_handed_on_is_not_told_again() {
     let mut story = Story::new("go");
-    story.start("d").reply("d", vec![Plan::Ask { reason: "x".into() }]);
+    story.start("d").reply("d", vec![Plan::Ask { reason: "x".into(), floor: false }]);
     let call = CallKey::new(story.run.len - 1, 0);
     let windows = Windows { wait_until: Millis(10_000), decide_by: Millis(60_000) };
     let (kind, decisions) = (RequestKind::Approval, DecisionKind::offered(RequestKind::Approval));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dormouse_domain::{
     Digest, Entry, Fact, Millis, Principal, RequestId, Run, RunId,
     item::{RunItem, wake_at},
+    policy::StandingRule,
     request::{self, Request},
     run::Status,
 };
@@ -37,6 +38,8 @@ pub(crate) struct Amendment<T> {
     pub(crate) facts: Vec<Fact>,
     /// Request rows that are decided. Rows that the facts close are closed without being named.
     pub(crate) decided: Vec<RequestWrite>,
+    /// The standing rule that this makes.
+    pub(crate) rule: Option<StandingRule>,
     /// The answer, given the run's status afterwards.
     pub(crate) answer: Box<dyn FnOnce(Status) -> T + Send>,
 }
@@ -120,6 +123,7 @@ impl Engine {
             item: Some(ItemWrite::Replace(item)),
             requests,
             files: Vec::new(),
+            rule: amendment.rule,
             receipt,
         };
         self.ports.store.commit(&commit).await.map_err(WriteFailure::Write)?;

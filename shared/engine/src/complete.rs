@@ -64,6 +64,7 @@ impl Engine {
             Ok(Amendment {
                 facts: vec![fact],
                 decided: Vec::new(),
+                rule: None,
                 answer: Box::new(move |run_status| Completed { run_id, call_id, run_status }),
             })
         });

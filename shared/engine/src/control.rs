@@ -12,7 +12,7 @@ use dormouse_domain::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Engine, IdempotencyKey, amend::Amendment, error::Problem};
+use crate::{Engine, IdempotencyKey, amend::Amendment, error::Problem, modes};
 
 /// What a change led to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,21 +126,22 @@ impl Engine {
         mode: Mode,
         key: Option<&IdempotencyKey>,
     ) -> Result<Changed, Problem> {
-        self.change(by, run_id, key, "the mode holds from the next call on; open requests stay open", |run, _| {
+        let standing = self.standing_of(run_id).await?;
+        let note = "the mode holds from the next call on; open requests stay open";
+        let may = |run: &Run| run.owner == by.principal || modes::decides_all(&run.definition, &run.owner, by);
+        self.change_if(by, run_id, key, note, may, |run, _| {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run was cancelled".to_owned()));
             }
-            let widest = run.definition.max_mode;
-            if mode > widest {
-                return Err(Problem::Invalid(format!("mode {mode} is wider than this agent's max_mode, {widest}")));
-            }
+            modes::check(&run.definition, mode, &run.owner, by)?;
             let policy = self.ports.agents.policy(&run.agent);
-            let rules = Rules { policy: &policy, standing: &[] };
+            let rules = Rules { policy: &policy, standing: &standing };
             Ok(Fact::ModeChanged { by: by.principal.clone(), mode, calls: plan::replan(run, mode, rules) })
         })
         .await
     }
 
+    /// A change by the person whose run it is.
     async fn change(
         &self,
         by: &Caller,
@@ -149,14 +150,28 @@ impl Engine {
         note: &str,
         fact: impl Fn(&Run, Millis) -> Result<Fact, Problem> + Send + Sync,
     ) -> Result<Changed, Problem> {
+        self.change_if(by, run_id, key, note, |run| run.owner == by.principal, fact).await
+    }
+
+    /// A change by whoever `may` make it; to all others there is no such run.
+    async fn change_if(
+        &self,
+        by: &Caller,
+        run_id: &RunId,
+        key: Option<&IdempotencyKey>,
+        note: &str,
+        may: impl Fn(&Run) -> bool + Send + Sync,
+        fact: impl Fn(&Run, Millis) -> Result<Fact, Problem> + Send + Sync,
+    ) -> Result<Changed, Problem> {
         self.amend(&by.principal, key, run_id, None, |run, _, now| {
-            if run.owner != by.principal {
+            if !may(run) {
                 return Err(Problem::NotFound("run"));
             }
             let (run_id, note) = (run.id.clone(), note.to_owned());
             Ok(Amendment {
                 facts: vec![fact(run, now)?],
                 decided: Vec::new(),
+                rule: None,
                 answer: Box::new(move |status| Changed { run_id, status, note }),
             })
         })

@@ -1,7 +1,7 @@
 //! Why something that a client asked for was not done. Each variant says what the client does next;
 //! the texts are for the client, the log has the rest.
 
-use dormouse_domain::decide::Refusal;
+use dormouse_domain::{Mode, agent::Approvers, decide::Refusal};
 
 use crate::ports::{StoreError, WriteError};
 
@@ -29,6 +29,20 @@ pub enum Problem {
     /// It came too late, for good.
     #[error("{0}")]
     Gone(String),
+    /// It is theirs to see, and others' to say.
+    #[error(
+        "mode {mode} is wider than this agent's own, {own}, and that is for the group {} to say{}; ask one of its members",
+        approvers.group,
+        if approvers.not_requester { ", the person whose run it is aside" } else { "" }
+    )]
+    NotEntitled {
+        /// The mode that was asked for.
+        mode: Mode,
+        /// The agent's.
+        own: Mode,
+        /// Who decides.
+        approvers: Approvers,
+    },
     /// The answer to a request was not taken.
     #[error(transparent)]
     Refused(#[from] Refusal),

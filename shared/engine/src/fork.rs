@@ -22,6 +22,7 @@ use crate::{
     amend::receipt,
     error::{Problem, final_write_error},
     journal::{LoadError, fold},
+    modes,
     ports::{Commit, FileVersion, FileWrite, ItemWrite, ToolCall, WriteError},
     step::made_call,
 };
@@ -127,11 +128,13 @@ impl Engine {
     /// The entry that makes a run of the copy, which leaves it as `before`.
     fn forked(&self, by: &Caller, from: &RunId, fork: &ForkRun, before: &Run) -> Result<Fact, Problem> {
         may_fork(before, fork)?;
-        let mode = fork.mode.unwrap_or(before.mode);
-        let widest = before.definition.max_mode;
-        if mode > widest {
-            return Err(Problem::Invalid(format!("mode {mode} is wider than this agent's max_mode, {widest}")));
-        }
+        let may = |mode| modes::check(&before.definition, mode, &before.owner, by);
+        let mode = match fork.mode {
+            Some(mode) => may(mode).map(|()| mode)?,
+            None if may(before.mode).is_ok() => before.mode,
+            // Those who decide widened the other run, not this one.
+            None => before.definition.mode,
+        };
         let policy = self.ports.agents.policy(&before.agent);
         let calls = plan::fork(before, mode, Rules { policy: &policy, standing: &[] });
         let metadata = fork.metadata.clone().unwrap_or_else(|| before.metadata.clone());
@@ -171,6 +174,7 @@ impl Engine {
             item: None,
             requests: Vec::new(),
             files: Vec::new(),
+            rule: None,
             receipt: None,
         }
     }

@@ -8,7 +8,7 @@ use dormouse_domain::{
     Caller, Millis, Principal, RequestId, Run, RunId,
     decide::{self, Answer, Deciding},
     policy,
-    request::{Request, RequestStatus, Settled, Via},
+    request::{DecisionKind, Request, RequestStatus, Settled, Via},
     run::Status,
     token::Link,
 };
@@ -20,6 +20,7 @@ use crate::{
     amend::Amendment,
     error::Problem,
     ports::{RequestWrite, WriteError},
+    rules::no_room,
 };
 
 /// What a decision led to.
@@ -70,9 +71,11 @@ impl Engine {
         answer: &Answer,
         key: Option<&IdempotencyKey>,
     ) -> Result<Responded, Problem> {
+        let full = answer.decision == DecisionKind::Always && self.no_room_for_a_rule(id, answer.scope).await?;
         self.amend(by, key, &id.run, Some(id), |run, row, now| {
             let row = row.ok_or(Problem::NotFound("request"))?;
-            self.decision(run, row, answer, through, now)
+            let amendment = self.decision(run, row, answer, through, now)?;
+            if full { Err(no_room()) } else { Ok(amendment) }
         })
         .await
     }
@@ -150,13 +153,14 @@ impl Engine {
             return Err(Problem::Unavailable(WriteError::Contention.into()));
         }
         let deciding = decide::record(run, row, decision, by, via, now);
-        let Deciding { facts, settled, digest } = deciding.map_err(|error| Problem::Corrupt(error.into()))?;
+        let Deciding { facts, settled, digest, rule } = deciding.map_err(|error| Problem::Corrupt(error.into()))?;
         let (request_id, run_id) = (row.id.clone(), run.id.clone());
         let (id, inbox) = (row.id.clone(), row.inbox());
         let decide = RequestWrite::Decide { id, inbox, settled: settled.clone(), digest, now };
         Ok(Amendment {
             facts,
             decided: vec![decide],
+            rule,
             answer: Box::new(move |run_status| Responded {
                 request_id,
                 status: RequestStatus::Decided,

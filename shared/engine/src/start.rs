@@ -9,6 +9,7 @@ use crate::{
     Engine, IdempotencyKey,
     amend::receipt,
     error::{Problem, final_write_error},
+    modes,
     ports::{Commit, ItemWrite, WriteError},
 };
 
@@ -56,10 +57,7 @@ impl Engine {
             return Err(Problem::Invalid("the input is empty; say what the agent is to do".to_owned()));
         }
         let mode = start.mode.unwrap_or(definition.mode);
-        if mode > definition.max_mode {
-            let widest = definition.max_mode;
-            return Err(Problem::Invalid(format!("mode {mode} is wider than this agent's max_mode, {widest}")));
-        }
+        modes::check(&definition, mode, &owner.principal, owner)?;
         let digest = definition.digest().map_err(|error| Problem::Corrupt(error.into()))?;
         self.ports.store.put_definition(&digest, &definition).await.map_err(final_write_error)?;
 
@@ -85,6 +83,7 @@ impl Engine {
             item: Some(ItemWrite::Create(item)),
             requests: Vec::new(),
             files: Vec::new(),
+            rule: None,
             receipt: receipt(&owner.principal, key, &started, now)?,
         };
         match self.ports.store.commit(&commit).await {

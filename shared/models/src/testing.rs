@@ -70,6 +70,7 @@ pub(crate) fn tool(name: &str) -> ToolDef {
         replay: dormouse_domain::agent::Replay::Safe,
         reuse_result: false,
         secret: vec![],
+        always: std::collections::BTreeMap::new(),
         timeout_ms: 1,
         input_schema: json!({"type": "object", "properties": {"z": {}, "a": {}}}),
         arguments: std::collections::BTreeMap::new(),

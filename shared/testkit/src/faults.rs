@@ -7,7 +7,10 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, Inbox, Millis, Principal, RequestId, RunId, item::RunItem, request::Request,
+    Definition, Digest, Entry, Inbox, Millis, Principal, RequestId, RunId,
+    item::RunItem,
+    policy::{Revoked, Scope, StandingRule},
+    request::Request,
 };
 use dormouse_engine::ports::{Commit, Due, Page, Receipt, Store, StoreError, WriteError};
 
@@ -35,13 +38,14 @@ pub struct FaultyStore {
     inner: Arc<MemoryStore>,
     faults: Mutex<VecDeque<Fault>>,
     down: Mutex<bool>,
+    rules_hidden: Mutex<bool>,
 }
 
 impl FaultyStore {
     /// A store without faults.
     #[must_use]
     pub fn new(inner: Arc<MemoryStore>) -> Self {
-        Self { inner, faults: Mutex::default(), down: Mutex::default() }
+        Self { inner, faults: Mutex::default(), down: Mutex::default(), rules_hidden: Mutex::default() }
     }
 
     /// Queues faults for the next writes, in order.
@@ -52,6 +56,11 @@ impl FaultyStore {
     /// Makes every read and write fail, or work again.
     pub fn set_down(&self, down: bool) {
         *locked(&self.down) = down;
+    }
+
+    /// Makes standing rules unreadable from now on.
+    pub fn hide_rules(&self) {
+        *locked(&self.rules_hidden) = true;
     }
 
     fn next(&self) -> Fault {
@@ -114,6 +123,15 @@ impl Store for FaultyStore {
     }
     async fn overview(&self, run: &RunId) -> Result<Option<(RunItem, Vec<Request>)>, StoreError> {
         self.up()?.overview(run).await
+    }
+    async fn rules(&self, tenant: &str, scope: &Scope) -> Result<Vec<StandingRule>, StoreError> {
+        if *locked(&self.rules_hidden) {
+            return Err(StoreError::Unavailable("rules".to_owned()));
+        }
+        self.up()?.rules(tenant, scope).await
+    }
+    async fn revoke(&self, tenant: &str, scope: &Scope, id: &str, revoked: &Revoked) -> Result<bool, StoreError> {
+        self.up()?.revoke(tenant, scope, id, revoked).await
     }
     async fn receipt(&self, owner: &Principal, key: &str) -> Result<Option<Receipt>, StoreError> {
         self.up()?.receipt(owner, key).await

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use dormouse_domain::{
     Definition, Digest, Entry, EntryId, Fact, Inbox, Millis, Principal, RequestId, RequestKey, RunId,
     item::RunItem,
+    policy::{Revoked, Scope, StandingRule},
     request::{Request, RequestStatus},
 };
 use dormouse_engine::ports::{
@@ -26,6 +27,7 @@ struct Data {
     definitions: BTreeMap<Digest, Arc<Definition>>,
     receipts: BTreeMap<(Principal, String), (Receipt, Millis)>,
     files: BTreeMap<(String, String), File>,
+    rules: Vec<StandingRule>,
 }
 
 /// A store in memory.
@@ -115,6 +117,12 @@ impl Data {
                 }
             };
             data.files.insert(key, File { content: write.content.clone(), version });
+        }
+        if let Some(rule) = &commit.rule {
+            if data.rules.iter().any(|there| there.id == rule.id) {
+                return Err(WriteError::RequestCondition);
+            }
+            data.rules.push(rule.clone());
         }
         if let Some(new) = &commit.receipt {
             let key = (new.owner.clone(), new.key.clone());
@@ -232,6 +240,19 @@ impl Store for MemoryStore {
         let mut requests = self.all_requests(run);
         requests.retain(|request| request.status == RequestStatus::Pending);
         Ok(Some((item, requests)))
+    }
+
+    async fn rules(&self, tenant: &str, scope: &Scope) -> Result<Vec<StandingRule>, StoreError> {
+        let data = locked(&self.data);
+        let rules = data.rules.iter().filter(|rule| rule.tenant == tenant && rule.scope == *scope);
+        Ok(rules.cloned().collect())
+    }
+
+    async fn revoke(&self, tenant: &str, scope: &Scope, id: &str, revoked: &Revoked) -> Result<bool, StoreError> {
+        let mut data = locked(&self.data);
+        let open = |rule: &&mut StandingRule| rule.id == id && rule.tenant == tenant && rule.scope == *scope;
+        let found = data.rules.iter_mut().find(open).filter(|rule| rule.revoked.is_none());
+        Ok(found.map(|rule| rule.revoked = Some(revoked.clone())).is_some())
     }
 
     async fn receipt(&self, owner: &Principal, key: &str) -> Result<Option<Receipt>, StoreError> {

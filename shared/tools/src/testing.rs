@@ -40,6 +40,7 @@ pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
             replay: Replay::Manual,
             reuse_result: false,
             secret: vec![],
+            always: std::collections::BTreeMap::new(),
             timeout_ms: 5000,
             input_schema,
             later: false,

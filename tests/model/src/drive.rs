@@ -314,7 +314,7 @@ impl Protocol {
                 if self.fault == Some(Fault::AskIgnored) {
                     for plan in &mut calls {
                         if matches!(plan, Plan::Ask { .. }) {
-                            *plan = Plan::Start;
+                            *plan = Plan::Start { rule: None };
                         }
                     }
                 }
@@ -376,7 +376,7 @@ impl Protocol {
         let (content, stop) = self.config.reply(run.turns.len());
         let plans = plan::plan_reply(run, &content, &stop, run.len, &Outside);
         let index = run.len;
-        let starts = (0..).zip(plans).filter(|(_, plan)| *plan == Plan::Start);
+        let starts = (0..).zip(plans).filter(|(_, plan)| plan.starts());
         let starts: Vec<_> = starts.map(|(i, _)| Dispatched { call: CallKey::new(index, i), attempt: 1 }).collect();
         self.start(state, drive, starts);
     }

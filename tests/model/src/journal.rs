@@ -11,7 +11,7 @@ use dormouse_domain::{
     audit::{Audit, Violation},
     entry::Dispatched,
     message::ReplyBlock,
-    plan::{self, Plan},
+    plan,
     request::RequestStatus,
     run::{Call, CallState},
     transcript::{self, AssistantBlock, Message, UserBlock},
@@ -107,7 +107,7 @@ impl Journal {
                 self.announced.extend(calls.iter().map(|start| ((start.call, start.attempt), number)));
             }
             Fact::ModelReplied { calls, .. } => {
-                let starts = (0..).zip(calls).filter(|(_, plan)| **plan == Plan::Start);
+                let starts = (0..).zip(calls).filter(|(_, plan)| plan.starts());
                 self.announced.extend(starts.map(|(i, _)| ((CallKey::new(entry.index, i), 1), number)));
             }
             Fact::RunStarted { .. }

@@ -271,7 +271,8 @@ impl Protocol {
         if known.run.requests.get(&key).is_none_or(|request| request.status != RequestStatus::Pending) {
             return None; // 503
         }
-        let Deciding { facts, settled, digest } =
+        // Nobody in the model says `always`: it decides as an approval does.
+        let Deciding { facts, settled, digest, rule: _ } =
             decide::record(&known.run, row, decision, &by, None, state.now).ok()?;
         let write = self.amend(state, known, facts);
         let decide = Decide { key, settled, digest, now: state.now };

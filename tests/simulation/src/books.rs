@@ -19,7 +19,7 @@ use dormouse_domain::{
 use serde_json::Value;
 
 use crate::{
-    coverage,
+    coverage, grants,
     raw::{self, Raw},
     sim::{Sim, locked},
 };
@@ -128,6 +128,9 @@ impl Books {
     fn enter_entry(&self, runs: &mut BTreeMap<RunId, Book>, id: &RunId, entry: &Entry) -> Result<(), String> {
         self.sim.say(format_args!("{} {} {}", short(id), entry.index, entry.fact.kind()));
         coverage::count(&self.sim, entry);
+        if let Err(why) = grants::check(runs, id, entry) {
+            self.sim.accuse(why);
+        }
         let Some(book) = runs.get_mut(id) else {
             let Fact::RunStarted { definition, .. } = &entry.fact else {
                 return Err(format!("I1: {id} begins with {}", entry.fact.kind()));

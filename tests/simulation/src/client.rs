@@ -92,6 +92,7 @@ impl World {
             | Problem::KeyReused
             | Problem::Gone(_)
             | Problem::NotSetUp(_)
+            | Problem::NotEntitled { .. }
             | Problem::TooLarge(_)) => Told::Refused(other.to_string()),
         }
     }

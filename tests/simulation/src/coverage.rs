@@ -5,7 +5,7 @@ use dormouse_domain::{
     decide::{Decision, Resolution},
     entry::CallResult,
     plan::Plan,
-    request::Via,
+    request::{RuleScope, Via},
 };
 
 use crate::sim::Sim;
@@ -14,7 +14,12 @@ use crate::sim::Sim;
 pub(crate) fn count(sim: &Sim, entry: &Entry) {
     sim.count(format!("fact {}", entry.fact.kind()));
     match &entry.fact {
-        Fact::ModelReplied { calls, .. } => calls.iter().for_each(|plan| sim.count(format!("plan {}", name(plan)))),
+        Fact::ModelReplied { calls, .. } => calls.iter().for_each(|plan| {
+            sim.count(format!("plan {}", name(plan)));
+            if plan.rule().is_some() {
+                sim.count("allowed by a rule");
+            }
+        }),
         Fact::CallDispatched { calls } => {
             calls.iter().for_each(|start| sim.count(format!("attempt {}", start.attempt)));
         }
@@ -33,6 +38,8 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         Fact::RequestDecided { via: Some(Via::Link { .. }), .. } => sim.count("decides by link"),
         Fact::RequestDecided { decision, via: None, .. } => sim.count(match decision {
             Decision::Approve => "decides to approve",
+            Decision::Always { scope: RuleScope::Run, .. } => "allows its like in this run",
+            Decision::Always { .. } => "allows its like in all runs",
             Decision::Edit { .. } => "approves with other arguments",
             Decision::Deny { .. } => "decides to deny",
             Decision::Answer { cancels: true, .. } => "answers, and ends the run",
@@ -62,8 +69,8 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
 
 fn name(plan: &Plan) -> &'static str {
     match plan {
-        Plan::Start => "Start",
-        Plan::Allow => "Allow",
+        Plan::Start { .. } => "Start",
+        Plan::Allow { .. } => "Allow",
         Plan::Ask { .. } => "Ask",
         Plan::Question => "Question",
         Plan::Joins { .. } => "Joins",
@@ -157,6 +164,10 @@ pub const EXPECTED: &[&str] = &[
     "decides to approve",
     "decides by link",
     "approves with other arguments",
+    "allows its like in this run",
+    "allows its like in all runs",
+    "allowed by a rule",
+    "revokes a rule",
     "decides to deny",
     "answers, and ends the run",
     "answers",

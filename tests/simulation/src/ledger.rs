@@ -231,6 +231,7 @@ fn means(answer: &Answer, row: &Request, decision: &Decision) -> bool {
             None => answer.decision == DecisionKind::Approve,
             Some(arguments) => answer.decision == DecisionKind::Edit && *arguments == row.arguments,
         },
+        Decision::Always { scope, pattern } => answer.scope == Some(*scope) && answer.pattern == *pattern,
         Decision::Edit { arguments } => answer.arguments.as_ref() == Some(arguments),
         Decision::Deny { reason } => answer.decision == DecisionKind::Deny && answer.reason == *reason,
         Decision::Answer { answer: given, .. } => answer.answer.as_ref() == Some(given),

@@ -21,6 +21,7 @@ mod books;
 mod client;
 mod coverage;
 mod dice;
+mod grants;
 mod hosts;
 mod index;
 mod ledger;

@@ -9,9 +9,9 @@ use dormouse_domain::{
     Mode, RequestId, RunId,
     decide::{Answer, Resolution},
     message::Content,
-    request::{DecisionKind, Request, RequestKind, RequestStatus},
+    request::{DecisionKind, Request, RequestKind, RequestStatus, RuleScope},
 };
-use dormouse_engine::{Changed, Engine, StartRun, ports::Clock};
+use dormouse_engine::{Changed, Engine, RulesOf, StartRun, ports::Clock};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -149,12 +149,29 @@ impl Person {
 
     async fn meddle(&mut self, run: &RunId) {
         let world = Arc::clone(&self.world);
-        match world.sim.dice.weighted(&[(3, 0), (2, 1), (3, 2), (1, 3), (2, 4)]) {
+        match world.sim.dice.weighted(&[(3, 0), (2, 1), (3, 2), (1, 3), (2, 4), (2, 5)]) {
             0 => self.say(run).await,
             1 => drop(self.change(run, "pause").await),
             2 => drop(self.change(run, "resume").await),
             3 => drop(self.change(run, "cancel").await),
+            5 => self.revoke(run).await,
             _ => drop(self.change(run, "mode").await),
+        }
+    }
+
+    /// Takes back what they allowed for good, in this run or in all of theirs.
+    async fn revoke(&self, run: &RunId) {
+        let world = &self.world;
+        let of = if world.sim.dice.chance(500) { RulesOf::Owner(None) } else { RulesOf::Run(run.clone()) };
+        let (host, by) = (world.api_host(), world.owner.clone());
+        let listed = world.ask(&host, "rules", |engine| async move { engine.rules(&by, &of).await }).await;
+        let Told::Done(rules) = listed else { return };
+        for rule in rules.into_iter().filter(|rule| rule.revoked.is_none()) {
+            let (by, id) = (world.owner.clone(), rule.id);
+            let revoke = |engine: Engine| async move { engine.revoke(&by, &id).await };
+            if let Told::Done(_) = world.ask(&host, "revoke", revoke).await {
+                world.sim.count("revokes a rule");
+            }
         }
     }
 
@@ -334,6 +351,10 @@ fn given(world: &World, request: &Request, text: &str) -> Answer {
             55..65 => {
                 let n = dice.range(0..=3);
                 Answer { arguments: Some(serde_json::json!({ "n": n })), ..blank(DecisionKind::Edit) }
+            }
+            65..75 if request.decisions.contains(&DecisionKind::Always) => {
+                let scope = Some(dice.pick(&[RuleScope::Run, RuleScope::Owner]));
+                Answer { scope, ..blank(DecisionKind::Always) }
             }
             _ => Answer { reason: Some(text.to_owned()), ..blank(DecisionKind::Deny) },
         },

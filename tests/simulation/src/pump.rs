@@ -68,7 +68,7 @@ async fn invoke(world: Arc<World>, host: Arc<Host>, message: Message) {
     *locked(&host.tools.invocation) = Some(Arc::clone(&actor));
     let span_ms = u64::try_from(world.step.as_millis()).unwrap_or(u64::MAX);
     let deadline = host.clock.now().plus(span_ms);
-    let stepped = actor.live(world.step, host.engine.step(&wake.run_id, deadline)).await;
+    let stepped = Box::pin(actor.live(world.step, host.engine.step(&wake.run_id, deadline))).await;
     let kind = match &stepped {
         Life::Done(Ok(report)) => {
             world.queue.delete(message.id);

@@ -75,8 +75,8 @@ pub(crate) fn may_execute(book: &Book, call: &ToolCall, host: &str, earlier: usi
     });
     let (name, raw) = blocks.into_iter().nth(ordinal).ok_or("I2: no such call")?;
     let mut sanction =
-        Sanction { announced: u32::from(calls.get(ordinal) == Some(&Plan::Start)), ..Sanction::default() };
-    sanction.allowed = matches!(calls.get(ordinal), Some(Plan::Start | Plan::Allow));
+        Sanction { announced: u32::from(calls.get(ordinal).is_some_and(Plan::starts)), ..Sanction::default() };
+    sanction.allowed = calls.get(ordinal).is_some_and(Plan::allows);
     book.entries.iter().for_each(|entry| sanction.enter(book, call, entry));
     sanction.kept = kept(&book.entries[..=announced_at(book, call)]);
     let asked = plan::arguments(raw).map_err(|problem| format!("I7: {problem}"))?;
@@ -144,7 +144,7 @@ impl Sanction {
             }
             Fact::ModeChanged { calls, .. } | Fact::CallsReplanned { calls } => {
                 for change in calls.iter().filter(|change| change.call == call.call) {
-                    self.allowed = matches!(change.plan, Plan::Start | Plan::Allow);
+                    self.allowed = change.plan.allows();
                 }
             }
             Fact::Suspended { requests, .. } => {
@@ -186,7 +186,7 @@ impl Sanction {
 
     fn decided(&mut self, decision: &Decision, same: bool) {
         match decision {
-            Decision::Approve => self.allowed = true,
+            Decision::Approve | Decision::Always { .. } => self.allowed = true,
             Decision::Edit { arguments } => {
                 self.allowed = true;
                 self.edited = Some(arguments.clone());

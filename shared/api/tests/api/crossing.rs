@@ -70,6 +70,13 @@ async fn waiting(app: &App, tool: &str) -> (String, Value) {
     (run, view["requests"][0].clone())
 }
 
+/// Sue lets calls like this run for good, for Ann; the rule's name.
+async fn allowed_for_good(app: &App, request: &Value) -> String {
+    let always = json!({ "decision": "always", "scope": "owner", "digest": request["digest"] });
+    respond(app, SUE, request, &always).await.expect(200);
+    format!("owner.{}", request["request_id"].as_str().unwrap())
+}
+
 /// The body that a route takes.
 fn body_for(path: &str, request: &Value) -> Value {
     if path.starts_with("/v1/completions") {
@@ -102,9 +109,10 @@ fn expected(user: User, method: &Method, path: &str) -> Gets {
     match (method.as_str(), path) {
         ("POST", "/v1/runs") => Gets::TheirOwn,
         ("GET", "/v1/requests") if user == SUE => Gets::It,
-        ("GET", "/v1/runs" | "/v1/requests") => Gets::EmptyList,
+        ("GET", "/v1/runs" | "/v1/requests" | "/v1/rules") => Gets::EmptyList,
         ("GET", "/v1/requests/{id}") if user == SUE => Gets::It,
         ("POST", "/v1/requests/{id}/respond" | "/v1/requests/{id}/links") if user == SUE => Gets::It,
+        ("DELETE", "/v1/rules/{id}") if user == SUE => Gets::It,
         // Whoever it is, a name is no token.
         (_, path) if path.contains("{id}") || path.contains("{token}") => Gets::Nothing,
         (method, path) => panic!("{method} {path} is new: say here who gets what of it"),
@@ -119,8 +127,16 @@ async fn a16_case_5_every_route_for_every_user() {
         for user in [SUE, BOB, OTHER_ANN, OTHER_SUE] {
             let app = App::new();
             let (run, request) = waiting(&app, "deploy").await;
+            let rule = match route.path.starts_with("/v1/rules") {
+                true => Some(allowed_for_good(&app, &request).await),
+                false => None,
+            };
             let before = app.world.memory.kinds(&run.parse().unwrap());
-            let id = if route.path.starts_with("/v1/runs") { &run } else { request["request_id"].as_str().unwrap() };
+            let id = match &rule {
+                Some(rule) => rule,
+                None if route.path.starts_with("/v1/runs") => &run,
+                None => request["request_id"].as_str().unwrap(),
+            };
             let body = body_for(route.path, &request);
             let url = |id: &str| route.path.replace("{id}", id).replace("{token}", id);
             let answer = send(&app, user, route.method.clone(), &url(id), &body).await;

@@ -70,7 +70,15 @@ async fn answers_that_do_not_fit_are_told_why() {
         (json!({ "decision": "answer", "answer": "yes" }), "invalid-answer", "not on offer"),
         (json!({ "decision": "settle", "resolution": "retry", "digest": digest }), "invalid-answer", "not on offer"),
         (json!({ "decision": "edit", "arguments": ["env"], "digest": digest }), "invalid-answer", "not a JSON object"),
-        (json!({ "decision": "always", "scope": "run", "digest": digest }), "invalid-answer", "not on offer"),
+        (json!({ "decision": "always", "scope": "all", "digest": digest }), "invalid-body", "unknown variant `all`"),
+        (json!({ "decision": "always", "digest": digest }), "invalid-answer", "send a `scope`"),
+        (json!({ "decision": "always", "scope": "agent", "digest": digest }), "invalid-answer", "on offer: run, owner"),
+        (
+            json!({ "decision": "always", "scope": "run", "pattern": "x", "digest": digest }),
+            "invalid-answer",
+            "the pattern \"x\" is not on offer",
+        ),
+        (json!({ "decision": "approve", "pattern": "x", "digest": digest }), "invalid-answer", "`pattern` does not go"),
         (json!({ "decision": "raise", "by": { "turns": 3 } }), "invalid-answer", "not on offer"),
         (
             json!({ "decision": "approve", "arguments": {}, "digest": digest }),
@@ -87,7 +95,7 @@ async fn answers_that_do_not_fit_are_told_why() {
         assert!(detail.contains(words), "{body}: {detail}");
     }
     let offered = app.post("ann", &url, json!({ "decision": "stop" })).await.expect_problem(400, "invalid-answer");
-    assert_eq!(offered["offered"], json!(["approve", "edit", "deny"]));
+    assert_eq!(offered["offered"], json!(["approve", "always", "edit", "deny"]));
     let denied = json!({ "decision": "deny", "reason": "not today" });
     assert_eq!(app.post("ann", &url, denied).await.expect(200)["decision"]["reason"], "not today");
 }

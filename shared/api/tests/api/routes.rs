@@ -31,6 +31,8 @@ fn each_route_has_its_function() {
         ("GET", "/v1/links/{token}", Respond),
         ("POST", "/v1/links/{token}", Respond),
         ("POST", "/v1/completions/{token}", Respond),
+        ("GET", "/v1/rules", Query),
+        ("DELETE", "/v1/rules/{id}", Control),
     ];
     let listed: Vec<_> = ROUTES.iter().map(|r| (r.method.as_str(), r.path, r.function())).collect();
     assert_eq!(listed, table);

@@ -24,7 +24,8 @@ fn deploy_request(run: &str, digest: &Value) -> Value {
         "arguments": { "env": "test" },
         "digest": digest,
         "mutates": true,
-        "decisions": ["approve", "edit", "deny"],
+        "decisions": ["approve", "always", "edit", "deny"],
+        "always": { "scopes": ["run", "owner"] },
         "reasons": ["mode normal: tools that change anything ask"],
         "agents": ["ops"],
         "owner": ann(),
@@ -90,6 +91,7 @@ async fn e4_a_start_a_decision_and_an_end() {
     let mut shown = request.clone();
     shown["status"] = json!("decided");
     shown["decisions"] = json!([]);
+    shown.as_object_mut().unwrap().remove("always");
     shown["decision"] = decision;
     let url = format!("/v1/requests/{}", request["request_id"].as_str().unwrap());
     assert_eq!(app.get("ann", &url).await.expect(200), shown);

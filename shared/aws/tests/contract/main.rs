@@ -14,5 +14,6 @@ mod journal;
 mod lists;
 mod lost_replies;
 mod rows;
+mod rules;
 mod samples;
 mod wire;

@@ -101,6 +101,7 @@ pub(crate) fn request(run: &RunId, key: RequestKey, inbox: &Principal, opened_at
         digest: Digest::of(arguments.to_string().as_bytes()),
         arguments,
         secret: vec![],
+        always: None,
         builtin: None,
         mutates: true,
         question: None,
@@ -133,6 +134,7 @@ pub(crate) fn commit(run: &RunId, id: &str) -> Commit {
         item: None,
         requests: vec![],
         files: vec![],
+        rule: None,
         receipt: None,
     }
 }

@@ -67,7 +67,7 @@ impl Reader {
         let because = self.sentence(table, &prefix, "because", "why, for whoever reads the refusal");
         let rule = Rule {
             tool,
-            args: self.matchers(table, &prefix),
+            args: self.matchers(table, &prefix, "args"),
             because,
             matches: self.examples(table, &prefix, "matches"),
             does_not_match: self.examples(table, &prefix, "does_not_match"),
@@ -105,20 +105,43 @@ impl Reader {
         String::new()
     }
 
-    fn matchers(&mut self, table: &Table, prefix: &str) -> BTreeMap<String, Matcher> {
-        let args = match table.get("args") {
+    /// `always = { sources = { path = { path = "src" } } }`: what a person can let run for good.
+    pub(super) fn always(&mut self, table: &Table, place: &str) -> BTreeMap<String, BTreeMap<String, Matcher>> {
+        let prefix = format!("{place}always.");
+        let patterns = match table.get("always") {
+            None => return BTreeMap::new(),
+            Some(Toml::Table(patterns)) => patterns,
+            Some(_) => {
+                self.fault(format!("{place}always"), "must be a table from a name to a table of patterns by argument");
+                return BTreeMap::new();
+            }
+        };
+        let mut always = BTreeMap::new();
+        for name in patterns.keys() {
+            if !super::legal_name(name) {
+                let problem = "is no name for a pattern; use 1 to 64 of a-z, A-Z, 0-9, _ and -";
+                self.fault(format!("{prefix}{name}"), problem);
+            }
+            always.insert(name.clone(), self.matchers(patterns, &prefix, name));
+        }
+        always
+    }
+
+    /// The table `key`, from argument to pattern.
+    fn matchers(&mut self, table: &Table, prefix: &str, key: &str) -> BTreeMap<String, Matcher> {
+        let args = match table.get(key) {
             None => return BTreeMap::new(),
             Some(Toml::Table(args)) => args,
             Some(_) => {
-                self.fault(format!("{prefix}args"), "must be a table from argument to pattern");
+                self.fault(format!("{prefix}{key}"), "must be a table from argument to pattern");
                 return BTreeMap::new();
             }
         };
         if args.is_empty() {
-            self.fault(format!("{prefix}args"), "is empty; leave it out for a rule about every call");
+            self.fault(format!("{prefix}{key}"), "is empty; name at least one argument, or leave it out");
         }
         let matchers = args.iter().filter_map(|(path, value)| {
-            let place = format!("{prefix}args.{path}");
+            let place = format!("{prefix}{key}.{path}");
             match matcher(value) {
                 Ok(matcher) => Some((path.clone(), matcher)),
                 Err(problem) => {
@@ -198,6 +221,7 @@ fn unknown_tool(name: &str) -> ToolDef {
         input_schema: Value::Null,
         arguments: BTreeMap::new(),
         secret: Vec::new(),
+        always: BTreeMap::new(),
         target: Target::Http { url: String::new() },
         later: false,
         approvers: None,

@@ -41,7 +41,7 @@ impl Reader {
     }
 
     fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 14] = [
+        const KNOWN: [&str; 15] = [
             "name",
             "description",
             "kind",
@@ -52,6 +52,7 @@ impl Reader {
             "input_schema",
             "arguments",
             "secret",
+            "always",
             "approvers",
             "http",
             "builtin",
@@ -111,6 +112,7 @@ impl Reader {
             arguments: self.arguments(table, place),
             target: target?,
             later,
+            always: self.always(table, place),
             approvers: self.approvers(table, place),
             name,
         })

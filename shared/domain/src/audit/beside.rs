@@ -41,8 +41,8 @@ impl Audit {
         let (of, joins) = match plan {
             Plan::Joins { call } => (*call, true),
             Plan::Known { call } => (*call, false),
-            Plan::Start
-            | Plan::Allow
+            Plan::Start { .. }
+            | Plan::Allow { .. }
             | Plan::Ask { .. }
             | Plan::Question
             | Plan::Deny { .. }

@@ -108,7 +108,7 @@ impl CallBook {
 
     /// Whether its latest verdict is Allow, or a person said yes (I7).
     pub(super) fn may_run(&self) -> bool {
-        self.approved || matches!(self.plan, Plan::Start | Plan::Allow)
+        self.approved || self.plan.allows()
     }
 
     /// Whether it is not known what it did, and nobody said since what to do about that.
@@ -257,7 +257,7 @@ impl CallBook {
         if !untouched {
             return broken("I7", "another verdict for a call that ran, was asked about or is settled");
         }
-        if *plan == Plan::Start || recognised {
+        if plan.starts() || recognised {
             return broken("I2", "a change of mode starts it, or takes it for another");
         }
         Ok(())
@@ -273,8 +273,8 @@ impl CallBook {
                 self.settle(index);
             }
             Plan::Ask { .. } => {}
-            Plan::Start
-            | Plan::Allow
+            Plan::Start { .. }
+            | Plan::Allow { .. }
             | Plan::Question
             | Plan::Invalid { .. }
             | Plan::Joins { .. }
@@ -310,6 +310,6 @@ impl Audit {
 fn refuses(plan: &Plan) -> bool {
     match plan {
         Plan::Deny { .. } | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => true,
-        Plan::Start | Plan::Allow | Plan::Ask { .. } | Plan::Question => false,
+        Plan::Start { .. } | Plan::Allow { .. } | Plan::Ask { .. } | Plan::Question => false,
     }
 }

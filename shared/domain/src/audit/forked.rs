@@ -51,7 +51,7 @@ impl Audit {
         for change in calls {
             let tool = self.call(change.call)?.tool.clone();
             let reads = self.definition.tool(&tool).is_some_and(|tool| !tool.kind.mutates());
-            ensure(reads || change.plan != Plan::Allow, "X8", &format!("{} may have been made there", change.call))?;
+            ensure(reads || !change.plan.allows(), "X8", &format!("{} may have been made there", change.call))?;
             self.verdict(change.call, &change.plan)?;
         }
         for check in checks {
@@ -100,14 +100,14 @@ impl CallBook {
                 (self.arguments, self.digest) = (self.asked_for.clone(), self.asked.clone());
                 self.plan = plan.clone();
                 match plan {
-                    Plan::Allow => ensure(ran_unasked, "I7", "keeps what a person allowed in the other run"),
+                    Plan::Allow { .. } => ensure(ran_unasked, "I7", "keeps what a person allowed in the other run"),
                     Plan::Ask { .. } => ensure(!question, "X8", "is a question, and asks for approval"),
                     Plan::Question => ensure(question, "X8", "is no question"),
                     Plan::Deny { .. } => {
                         self.settle(index);
                         Ok(())
                     }
-                    Plan::Start | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => {
+                    Plan::Start { .. } | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => {
                         broken("X8", "gets a plan that no fork gives")
                     }
                 }

@@ -6,7 +6,7 @@ use crate::{
     entry::Opened,
     ids::{CallKey, Digest, Millis, Principal, RequestKey},
     plan,
-    request::DecisionKind,
+    request::{DecisionKind, RequestKind},
     windows::Windows,
 };
 
@@ -14,6 +14,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct RequestBook {
     pub(super) call: CallKey,
+    kind: RequestKind,
     pub(super) windows: Windows,
     decisions: Vec<DecisionKind>,
     pub(super) pending: bool,
@@ -35,7 +36,7 @@ impl Audit {
     pub(super) fn opened(&mut self, ordinal: u32, opened: &Opened) -> Checked {
         let key = RequestKey::new(self.index, ordinal);
         let Opened { call, kind, windows, decisions } = opened.clone();
-        self.requests.insert(key, RequestBook { call, windows, decisions, pending: true });
+        self.requests.insert(key, RequestBook { call, kind, windows, decisions, pending: true });
         self.call(call)?.ask(key, kind)?;
         ensure(windows.wait_until <= windows.decide_by, "I5", "the conversation waits longer than one can decide")?;
         ensure(!self.cancelled, "I5", "a request of a cancelled run")
@@ -55,13 +56,13 @@ impl Audit {
         let call = self.call(call_key)?;
         let kind = decision.kind();
         let about_arguments = match decision {
-            Decision::Approve | Decision::Edit { .. } => true,
+            Decision::Approve | Decision::Always { .. } | Decision::Edit { .. } => true,
             Decision::Settle { resolution } => *resolution == Resolution::Retry,
             Decision::Deny { .. } | Decision::Answer { .. } => false,
         };
         let right = call.digest.is_some() && digest == call.digest.as_ref();
         match decision {
-            Decision::Approve => call.allow(index, false),
+            Decision::Approve | Decision::Always { .. } => call.allow(index, false),
             Decision::Edit { arguments } => {
                 call.allow(index, false);
                 let tool = call.tool.clone();
@@ -87,7 +88,24 @@ impl Audit {
         let offered = self.requests.get(&key).is_some_and(|book| book.decisions.contains(&kind));
         ensure(offered, "I6", &format!("{} is not on offer for {key}", kind.as_str()))?;
         ensure(at <= windows.decide_by, "I6", &format!("{key} is decided after {}", windows.decide_by.0))?;
-        ensure(self.owner.as_ref() == Some(by), "I6", &format!("{key} is not {by}'s to decide"))
+        ensure(self.may_decide(key, by), "I6", &format!("{key} is not {by}'s to decide"))
+    }
+
+    /// Whether `by` is somebody who decides this request, as far as a journal can show it: who was in a group is
+    /// not in it.
+    fn may_decide(&self, key: RequestKey, by: &Principal) -> bool {
+        let Some((owner, book)) = self.owner.as_ref().zip(self.requests.get(&key)) else { return false };
+        let tool = self.calls.get(&book.call).and_then(|call| self.definition.tool(&call.tool));
+        let approvers = match book.kind {
+            RequestKind::Question => None,
+            RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => {
+                tool.and_then(|tool| tool.approvers.as_ref()).or(self.definition.approvers.as_ref())
+            }
+        };
+        match approvers {
+            None => owner == by,
+            Some(approvers) => owner.tenant == by.tenant && !(approvers.not_requester && owner == by),
+        }
     }
 
     /// Nothing can be decided any more.

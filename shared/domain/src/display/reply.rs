@@ -74,7 +74,11 @@ pub fn fact<'a>(fact: &'a Fact, agent: &Definition) -> Cow<'a, Fact> {
 fn changes_arguments(decision: &Decision) -> bool {
     match decision {
         Decision::Edit { .. } => true,
-        Decision::Approve | Decision::Deny { .. } | Decision::Answer { .. } | Decision::Settle { .. } => false,
+        Decision::Approve
+        | Decision::Always { .. }
+        | Decision::Deny { .. }
+        | Decision::Answer { .. }
+        | Decision::Settle { .. } => false,
     }
 }
 
@@ -88,8 +92,8 @@ fn hide_problem(plan: Option<&mut Plan>) {
         Some(Plan::Invalid { problem }) => PROBLEM.clone_into(problem),
         None
         | Some(
-            Plan::Start
-            | Plan::Allow
+            Plan::Start { .. }
+            | Plan::Allow { .. }
             | Plan::Ask { .. }
             | Plan::Question
             | Plan::Deny { .. }

@@ -20,9 +20,11 @@ impl Run {
     /// Where a call stands that was planned with a reply whose prompt contained `seen` entries.
     pub(super) fn planned(&mut self, plan: &Plan, seen: u32) -> Result<CallState, String> {
         Ok(match plan {
-            Plan::Start => CallState::Running { attempt: 1 },
-            Plan::Allow => CallState::Ready,
-            Plan::Ask { reason } => CallState::Asking(AskWhy::Approval { reason: reason.clone() }),
+            Plan::Start { .. } => CallState::Running { attempt: 1 },
+            Plan::Allow { .. } => CallState::Ready,
+            Plan::Ask { reason, floor } => {
+                CallState::Asking(AskWhy::Approval { reason: reason.clone(), floor: *floor })
+            }
             Plan::Question => CallState::Asking(AskWhy::Question),
             Plan::Deny { because } => CallState::Done(Ending::Denied { because: because.clone() }),
             Plan::Invalid { problem } => CallState::Done(Ending::Invalid { problem: problem.clone() }),
@@ -60,10 +62,10 @@ impl Run {
     pub(super) fn replanned(&mut self, change: &Replanned) -> Folded {
         let attempts = self.call_mut(change.call)?.attempts;
         let state = match &change.plan {
-            Plan::Ask { reason } if attempts > 0 => CallState::Unknown { attempt: attempts, why: reason.clone() },
+            Plan::Ask { reason, .. } if attempts > 0 => CallState::Unknown { attempt: attempts, why: reason.clone() },
             Plan::Deny { because } if attempts > 0 => CallState::Done(Ending::GaveUp { why: because.clone() }),
-            Plan::Allow | Plan::Ask { .. } | Plan::Deny { .. } => self.planned(&change.plan, self.len)?,
-            Plan::Start | Plan::Question | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => {
+            Plan::Allow { .. } | Plan::Ask { .. } | Plan::Deny { .. } => self.planned(&change.plan, self.len)?,
+            Plan::Start { .. } | Plan::Question | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => {
                 return Err(format!("a change of mode gives call {} no such plan", change.call));
             }
         };
@@ -231,7 +233,7 @@ impl Run {
         }
         let mut cancel = None;
         let ending = match decision {
-            Decision::Approve | Decision::Settle { resolution: Resolution::Retry } => {
+            Decision::Approve | Decision::Always { .. } | Decision::Settle { resolution: Resolution::Retry } => {
                 let call = self.call_mut(call)?;
                 call.approved = true;
                 call.state = CallState::Ready;

@@ -65,8 +65,10 @@ impl Run {
     /// other run.
     fn asks_anew(&mut self, key: CallKey, plan: &Plan) -> Folded {
         let state = match plan {
-            Plan::Allow | Plan::Ask { .. } | Plan::Question | Plan::Deny { .. } => self.planned(plan, self.len)?,
-            Plan::Start | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => {
+            Plan::Allow { .. } | Plan::Ask { .. } | Plan::Question | Plan::Deny { .. } => {
+                self.planned(plan, self.len)?
+            }
+            Plan::Start { .. } | Plan::Invalid { .. } | Plan::Joins { .. } | Plan::Known { .. } => {
                 return Err(format!("a fork gives call {key} no such plan"));
             }
         };

@@ -17,7 +17,6 @@ use crate::{
     ids::{CallKey, Millis, RunId},
     kv::State,
     message::{Content, ReplyBlock},
-    plan::Plan,
     request::RequestStatus,
     run::{Call, Cancel, Deaths, Driver, Ending, Repeats, Run, Trouble, Turn, UserMessage},
     transcript,
@@ -298,7 +297,7 @@ impl Run {
             let wire_id = transcript::wire_id(id, key, &self.wire_ids);
             self.wire_ids.insert(wire_id.clone());
             let state = self.planned(plan, *seen)?;
-            let attempts = u32::from(*plan == Plan::Start);
+            let attempts = u32::from(plan.starts());
             let tool = name.clone();
             calls.push(Call {
                 key,

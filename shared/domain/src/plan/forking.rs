@@ -23,18 +23,22 @@ fn plan(run: &Run, call: &Call, mode: Mode, rules: Rules<'_>) -> Plan {
         return Plan::Deny { because: "the call cannot be read".to_owned() };
     };
     let unasked = call.state == CallState::Ready && !call.approved;
-    let allowed = if is_question(run, call) { Plan::Question } else { Plan::Allow };
+    let allowed = if is_question(run, call) { Plan::Question } else { Plan::Allow { rule: None } };
     let plan = judge(run, tool, &arguments, mode, rules, allowed);
-    if plan != Plan::Allow {
+    if !plan.allows() {
         return plan;
     }
     if !unasked {
-        return Plan::Ask { reason: "a person was asked about it before the run was forked".to_owned() };
+        return ask("a person was asked about it before the run was forked");
     }
     if tool.kind.mutates() {
-        return Plan::Ask { reason: "the run that this one was forked from may have made this call".to_owned() };
+        return ask("the run that this one was forked from may have made this call");
     }
     plan
+}
+
+fn ask(reason: &str) -> Plan {
+    Plan::Ask { reason: reason.to_owned(), floor: false }
 }
 
 fn is_question(run: &Run, call: &Call) -> bool {

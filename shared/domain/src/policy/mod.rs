@@ -30,7 +30,8 @@ pub use matcher::Matcher;
 pub use reading::Reading;
 use rule::Call;
 pub use rule::{Policy, Rule};
-pub use standing::{Covered, Scope, StandingRule, rule_digest};
+pub(crate) use standing::pattern_covers;
+pub use standing::{Covered, Revoked, Scope, StandingRule, rule_digest};
 
 /// What may become of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,6 +63,16 @@ pub enum RuledBy {
     Permission,
     /// What the mode says of this kind of tool.
     Default,
+}
+
+impl RuledBy {
+    /// The standing rule, if it was one.
+    pub(crate) fn standing(self) -> Option<String> {
+        match self {
+            Self::Standing(rule) => Some(rule),
+            Self::Deny | Self::Plan | Self::Floor | Self::Yolo | Self::Permission | Self::Default => None,
+        }
+    }
 }
 
 /// A verdict and the reason for it, in words a person can read.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     agent::ToolDef,
-    ids::{Digest, Millis, Principal, RequestId, RunId},
+    ids::{Caller, Digest, Millis, Principal, RequestId, RunId},
     json::{self, CanonicalError},
 };
 
@@ -55,31 +55,59 @@ pub struct StandingRule {
     pub tool: String,
     /// Which calls of it.
     pub what: Covered,
+    /// The call that the person saw, in a line.
+    pub about: String,
+    /// Whose request it was made from.
+    pub owner: Principal,
+    /// The group that decided, if one did: its members can revoke the rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The request that it was made from.
     pub from: RequestId,
     /// Who made it.
     pub by: Principal,
     /// When.
     pub at: Millis,
+    /// Who revoked it and when, if somebody did: then it allows nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revoked>,
+}
+
+/// That a standing rule was revoked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    /// By whom.
+    pub by: Principal,
+    /// When.
+    pub at: Millis,
 }
 
 impl StandingRule {
+    /// Whether `by` may see and revoke it: who made it, whose runs it is for, and the group that decided.
+    #[must_use]
+    pub fn is_for(&self, by: &Caller) -> bool {
+        let named = self.by == by.principal || self.owner == by.principal;
+        let member = self.group.as_ref().is_some_and(|group| by.groups.contains(group));
+        self.tenant == by.principal.tenant && (named || member)
+    }
+
     /// Whether it covers a call of `tool` with these arguments. A pattern never covers a tool that takes a
     /// command, since what a command does is not seen in how it begins (case 9), nor a call with arguments
     /// beside those of the pattern, unless they are prose.
     #[must_use]
     pub fn covers(&self, tool: &ToolDef, arguments: &Value) -> bool {
-        if self.tool != tool.name {
+        if self.tool != tool.name || self.revoked.is_some() {
             return false;
         }
         match &self.what {
             Covered::Exact(digest) => rule_digest(&tool.name, arguments).is_ok_and(|own| own == *digest),
-            Covered::Pattern(pattern) => matches(pattern, tool, arguments),
+            Covered::Pattern(pattern) => pattern_covers(pattern, tool, arguments),
         }
     }
 }
 
-fn matches(pattern: &BTreeMap<String, Matcher>, tool: &ToolDef, arguments: &Value) -> bool {
+/// Whether a pattern of a standing rule covers a call of `tool`, beyond doubt.
+pub(crate) fn pattern_covers(pattern: &BTreeMap<String, Matcher>, tool: &ToolDef, arguments: &Value) -> bool {
     let Ok(leaves) = reading::leaves(tool, arguments) else { return false };
     let commands = reading::takes_commands(tool) || leaves.iter().any(|leaf| leaf.reading == Reading::Command);
     if commands || pattern.is_empty() {

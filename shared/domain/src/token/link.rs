@@ -141,6 +141,7 @@ impl Link {
         }
         let mut shown = request.clone();
         shown.decisions.retain(|kind| shareable(*kind) && self.decisions.contains(kind));
+        shown.always = None;
         Ok(shown)
     }
 

@@ -94,7 +94,7 @@ fn e8_e9_what_is_recognised() {
         ("a result that can be used again", with(ran("put"), [again(4, "put", known())]), vec![]),
         ("one that can not", with(ran("act"), [again(4, "act", known())]), vec!["E9"]),
         ("one that its reply had not seen", with(ran("act"), [again(3, "act", known())]), vec!["E9"]),
-        ("one that is yet to come", both(Plan::Start, "put"), vec!["E9"]),
+        ("one that is yet to come", both(Plan::Start { rule: None }, "put"), vec!["E9"]),
     ] {
         let found = last(facts);
         let names: Vec<_> = found.iter().map(|violation| violation.invariant).collect();
@@ -110,11 +110,11 @@ fn what_a_message_takes_the_place_of() {
     let deny = |entry| decided(entry, Decision::Deny { reason: None }, None);
     let start = |driver, attempt| (driver, dispatched(attempt));
     let approved = || with(waiting(), [decided(3, Decision::Approve, Some("do")), started("d2")]);
-    let second = with(went_on(), [replied_later(6, vec![("act", Plan::Start)]), started("d3")]);
+    let second = with(went_on(), [replied_later(6, vec![("act", Plan::Start { rule: None })]), started("d3")]);
     for (what, facts, expected) in [
         (
             "a call that is ready goes on",
-            with(begun(), [replied(2, vec![("act", Plan::Allow)]), message(), start("d", 1)]),
+            with(begun(), [replied(2, vec![("act", Plan::Allow { rule: None })]), message(), start("d", 1)]),
             vec![],
         ),
         ("a call that runs goes on", with(running("act"), [message(), ("d", finished(1, returned()))]), vec![]),

@@ -51,10 +51,10 @@ fn who_ends_a_run() {
 #[test]
 fn nothing_starts_in_a_run_that_is_held() {
     let begun = || vec![run_started(), started("d")];
-    let start = |seen| replied(seen, vec![("look", Plan::Start)]);
+    let start = |seen| replied(seen, vec![("look", Plan::Start { rule: None })]);
     assert_eq!(names(with(begun(), [paused(), start(3)])), ["B8"]);
     assert_eq!(names(with(begun(), [cancel(), start(3)])), ["B8"]);
-    let ready = || with(begun(), [replied(2, vec![("look", Plan::Allow)])]);
+    let ready = || with(begun(), [replied(2, vec![("look", Plan::Allow { rule: None })])]);
     assert_eq!(names(with(ready(), [paused(), ("d", dispatched(1))])), ["B8"]);
     assert_eq!(names(with(ready(), [cancel(), ("d", dispatched(1))])), ["B8"]);
     assert!(names(with(ready(), [paused(), ("~", Fact::Resumed { by: me() }), ("d", dispatched(1))])).is_empty());
@@ -179,7 +179,7 @@ fn i2_i3_i7_attempts() {
         ("a start before anybody was asked", with(asked(), [("d", dispatched(1))]), vec!["I7"]),
         (
             "a start of attempt 0",
-            with(begun(), [replied(2, vec![("look", Plan::Allow)]), ("d", dispatched(0))]),
+            with(begun(), [replied(2, vec![("look", Plan::Allow { rule: None })]), ("d", dispatched(0))]),
             vec!["I2"],
         ),
         ("an end of attempt 0", with(running("act"), [("d", finished(0, returned()))]), vec!["I2"]),
@@ -189,7 +189,11 @@ fn i2_i3_i7_attempts() {
             with(running("look"), [("d", finished(1, not_sent())), ("d", dispatched(2))]),
             vec!["I3"],
         ),
-        ("a start of what cannot be read", with(begun(), [with_arguments("look", "[1", Plan::Start)]), vec!["I7"]),
+        (
+            "a start of what cannot be read",
+            with(begun(), [with_arguments("look", "[1", Plan::Start { rule: None })]),
+            vec!["I7"],
+        ),
     ] {
         assert_eq!(names(facts), expected, "{what}");
     }
@@ -201,7 +205,7 @@ fn i7_which_calls_get_another_verdict() {
     let begun = || vec![run_started(), started("d")];
     let refuse = || Plan::Deny { because: "x".into() };
     let narrow = || mode(Mode::Plan, Some(refuse()));
-    let ready = || with(begun(), [replied(2, vec![("act", Plan::Allow)])]);
+    let ready = || with(begun(), [replied(2, vec![("act", Plan::Allow { rule: None })])]);
     let approved = || with(waiting(), [decided(3, Decision::Approve, Some("do"))]);
     let question = with_arguments("ask_user", r#"{"question":"q"}"#, Plan::Question);
     let ended = with(running("look"), [("d", finished(1, returned()))]);
@@ -214,7 +218,7 @@ fn i7_which_calls_get_another_verdict() {
         ("one that was approved", with(approved(), [narrow()]), vec!["I7"]),
         ("a question", with(begun(), [question, narrow()]), vec!["I7"]),
         ("refused, it starts", with(ready(), [narrow(), ("d", dispatched(1))]), vec!["I3"]),
-        ("it starts with the verdict", with(ready(), [mode(Mode::Yolo, Some(Plan::Start))]), vec!["I2"]),
+        ("it starts with the verdict", with(ready(), [mode(Mode::Yolo, Some(Plan::Start { rule: None }))]), vec!["I2"]),
         (
             "it is taken for another",
             with(ready(), [mode(Mode::Yolo, Some(Plan::Known { call: CallKey::new(2, 0) }))]),
@@ -236,4 +240,55 @@ fn d4_answers_that_cancel() {
     assert_eq!(names(with(asked(), [decided(3, answer(false), None), ("~", over(FinalStatus::Cancelled))])), ["B8"]);
     let message = || ("~", Fact::MessageAdded { by: me(), content: vec![Content::text("hm")], supersedes: false });
     assert_eq!(names(with(asked(), [chosen(), message()])), ["B8"]);
+}
+
+/// A12: a standing rule allows what would ask: not what is refused, and nothing that the floor asks about.
+#[test]
+fn a12_a_rule_allows_what_would_ask_alone() {
+    let ruled = |tool| {
+        let plan = Plan::Start { rule: Some("run.x".into()) };
+        vec![run_started(), started("d"), replied(2, vec![(tool, plan)])]
+    };
+    assert!(names(ruled("do")).is_empty());
+    assert_eq!(names(ruled("never")), ["I7"]);
+    let floor = format!("{AGENT}[[policy.floor]]\ntool = \"do\"\nbecause = \"it is precious\"\n");
+    let guarded = Arc::new(agent_file::parse(&floor, "a", 600_000).unwrap());
+    let found = audit::journal(&run_id(), &guarded, &entries(ruled("do"))).unwrap();
+    assert!(found.iter().any(|violation| violation.invariant == "I7"), "{found:?}");
+}
+
+/// A16: where a group decides, anybody of the tenant may have been in it, the requester aside if the file says so;
+/// a question is the owner's.
+#[test]
+fn a16_a_group_decides_as_far_as_a_journal_shows_it() {
+    let person = |tenant: &str, subject: &str| Principal { tenant: tenant.into(), subject: subject.into() };
+    let own = me();
+    let colleague = person(&own.tenant, "colleague");
+    let refused = |file: &str, kind: RequestKind, tool, plan: Plan, by: &Principal| {
+        let guarded = Arc::new(agent_file::parse(&format!("{file}\n{AGENT}"), "a", 600_000).unwrap());
+        let decision = match kind {
+            RequestKind::Question => Decision::Answer { answer: "yes".into(), cancels: false },
+            _ => Decision::Deny { reason: None },
+        };
+        let request = RequestKey::new(3, 0);
+        let decided = Fact::RequestDecided { request, decision, by: by.clone(), digest: None, via: None };
+        let facts = vec![run_started(), started("d"), replied(2, vec![(tool, plan)]), suspended(kind), ("~", decided)];
+        let found = audit::journal(&run_id(), &guarded, &entries(facts)).unwrap();
+        found.iter().any(|violation| violation.what.contains("to decide"))
+    };
+    let (group, others) = ("approvers = { group = \"g\" }", "approvers = { group = \"g\", not_requester = true }");
+    let (approval, question) = (RequestKind::Approval, RequestKind::Question);
+    for (file, kind, tool, plan, by, expected) in [
+        ("", approval, "do", ask(), &own, false),
+        ("", approval, "do", ask(), &colleague, true),
+        (group, approval, "do", ask(), &own, false),
+        (group, approval, "do", ask(), &colleague, false),
+        (group, approval, "do", ask(), &person("elsewhere", "colleague"), true),
+        (others, approval, "do", ask(), &own, true),
+        (others, approval, "do", ask(), &colleague, false),
+        (others, question, "ask_user", Plan::Question, &own, false),
+        (others, question, "ask_user", Plan::Question, &colleague, true),
+    ] {
+        assert_eq!(refused(file, kind, tool, plan, by), expected, "{file} {kind:?} {by}");
+    }
 }

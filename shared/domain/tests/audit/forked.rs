@@ -39,8 +39,8 @@ fn x8_forks() {
     let rows: Vec<(&str, &[&str], Vec<Written>)> = vec![
         ("an approved call asks again", &[], asked_again(ask())),
         ("it is forbidden by now", &[], asked_again(Plan::Deny { because: "x".into() })),
-        ("an approved call keeps its approval", &["X8"], asked_again(Plan::Allow)),
-        ("it starts with the fork", &["I7"], asked_again(Plan::Start)),
+        ("an approved call keeps its approval", &["X8"], asked_again(ALLOW)),
+        ("it starts with the fork", &["I7"], asked_again(START)),
         ("it becomes a question", &["X8"], asked_again(Plan::Question)),
         ("nothing is said of it", &["X8"], with(approved(), [own(fork(4, vec![]))])),
         ("more is said than there is", &["I2"], with(approved(), [own(fork(4, vec![ask(), ask()]))])),
@@ -115,7 +115,7 @@ fn x8_a_fork_stands_where_a_copy_ends() {
 #[test]
 fn x8_the_fold_refuses_wrong_forks() {
     let rows: Vec<(&str, Vec<Written>)> = vec![
-        ("it starts with the fork", with(approved(), [("~", fork(4, vec![Plan::Start]))])),
+        ("it starts with the fork", with(approved(), [("~", fork(4, vec![START]))])),
         ("nothing is said of an open call", with(approved(), [("~", fork(4, vec![]))])),
         ("more is said than there is", with(approved(), [("~", fork(4, vec![ask(), ask()]))])),
         ("an announced call gets a plan", with(running("act"), [("~", fork(2, vec![ask()]))])),

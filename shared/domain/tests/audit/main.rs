@@ -26,6 +26,9 @@ use dormouse_domain::{
 };
 use serde_json::json;
 
+const START: Plan = Plan::Start { rule: None };
+const ALLOW: Plan = Plan::Allow { rule: None };
+
 const AGENT: &str = r#"
     models = ["a:one"]
     [[tools]]
@@ -109,7 +112,7 @@ fn replied(seen: u32, calls: Vec<(&str, Plan)>) -> Written {
 }
 
 fn ask() -> Plan {
-    Plan::Ask { reason: "because".into() }
+    Plan::Ask { reason: "because".into(), floor: false }
 }
 
 fn dispatched(attempt: u32) -> Fact {
@@ -171,7 +174,7 @@ fn waiting() -> Vec<Written> {
 
 /// A run whose one call of `tool` runs.
 fn running(tool: &str) -> Vec<Written> {
-    vec![run_started(), started("d"), replied(2, vec![(tool, Plan::Start)])]
+    vec![run_started(), started("d"), replied(2, vec![(tool, START)])]
 }
 
 /// A run whose one call of `do` was approved, ran, was lost, and waits for a person again.
@@ -251,9 +254,9 @@ fn bad_entries() {
         },
     );
     let two_plans = {
-        let (by, fact) = replied(2, vec![("look", Plan::Start)]);
+        let (by, fact) = replied(2, vec![("look", START)]);
         let Fact::ModelReplied { model, content, stop, usage, seen, mut calls } = fact else { panic!() };
-        calls.push(Plan::Allow);
+        calls.push(ALLOW);
         (by, Fact::ModelReplied { model, content, stop, usage, seen, calls })
     };
     let begun = || vec![run_started(), started("d")];
@@ -310,7 +313,7 @@ fn bad_entries() {
         (
             "I5",
             "a request for a call that needs none",
-            with(begun(), [replied(2, vec![("look", Plan::Allow)]), suspended(RequestKind::Approval)]),
+            with(begun(), [replied(2, vec![("look", ALLOW)]), suspended(RequestKind::Approval)]),
         ),
         (
             "I5",
@@ -339,19 +342,16 @@ fn bad_entries() {
         (
             "I7",
             "a start under an earlier verdict",
-            with(
-                begun(),
-                [replied(2, vec![("act", Plan::Allow)]), mode(Mode::Normal, Some(ask())), ("d", dispatched(1))],
-            ),
+            with(begun(), [replied(2, vec![("act", ALLOW)]), mode(Mode::Normal, Some(ask())), ("d", dispatched(1))]),
         ),
-        ("I7", "a start of what policy asks about", with(begun(), [replied(2, vec![("do", Plan::Start)])])),
-        ("I7", "a start of what policy refuses", with(begun(), [replied(2, vec![("never", Plan::Start)])])),
+        ("I7", "a start of what policy asks about", with(begun(), [replied(2, vec![("do", START)])])),
+        ("I7", "a start of what policy refuses", with(begun(), [replied(2, vec![("never", START)])])),
         (
             "I7",
             "a verdict wider than the mode",
-            with(begun(), [replied(2, vec![("do", ask())]), mode(Mode::Plan, Some(Plan::Allow))]),
+            with(begun(), [replied(2, vec![("do", ask())]), mode(Mode::Plan, Some(ALLOW))]),
         ),
-        ("I7", "another verdict for an open request", with(waiting(), [mode(Mode::Yolo, Some(Plan::Allow))])),
+        ("I7", "another verdict for an open request", with(waiting(), [mode(Mode::Yolo, Some(ALLOW))])),
         ("I8", "a manual call repeated after a crash", with(running("act"), [started("d2"), ("d2", dispatched(2))])),
         (
             "I8",
@@ -372,10 +372,7 @@ fn bad_entries() {
         (
             "B8",
             "a start while it is paused",
-            with(
-                begun(),
-                [replied(2, vec![("look", Plan::Allow)]), ("~", Fact::Paused { by: me() }), ("d", dispatched(1))],
-            ),
+            with(begun(), [replied(2, vec![("look", ALLOW)]), ("~", Fact::Paused { by: me() }), ("d", dispatched(1))]),
         ),
         ("B8", "a cancelled run that nobody cancelled", with(begun(), [("d", over(FinalStatus::Cancelled))])),
     ];

@@ -34,6 +34,7 @@ fn request(arguments: Value) -> Request {
         builtin: None,
         mutates: true,
         question: None,
+        always: None,
         decisions: DecisionKind::offered(RequestKind::Approval),
         reasons: vec!["it changes things".into()],
         agents: vec!["ops".into()],

@@ -79,7 +79,7 @@ fn c3_declared_secrets_are_masked() {
 /// What the journal's reader sees of a reply: the rest of the call, and whether it was asked about.
 #[test]
 fn c3_the_journal_shows_calls_without_their_secrets() {
-    let ask = || Plan::Ask { reason: "why".into() };
+    let ask = || Plan::Ask { reason: "why".into(), floor: false };
     let shown = replied("login", r#"{"password":"hunter2","user":"ann"}"#, ask());
     assert!(
         !shown.contains("hunter2") && shown.contains("ann") && shown.contains(MASK) && shown.contains("why"),
@@ -224,7 +224,7 @@ proptest! {
         let views = [
             seen(&stored),
             stored.summary.clone(),
-            replied("login", &arguments.to_string(), Plan::Start),
+            replied("login", &arguments.to_string(), Plan::Start { rule: None }),
             replied("lgoin", &arguments.to_string(), Plan::Invalid { problem: secret.clone() }),
             replied("login", &secret, Plan::Invalid { problem: secret.clone() }),
         ];

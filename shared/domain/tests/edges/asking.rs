@@ -11,7 +11,9 @@ fn c3_requests_say_why_they_ask() {
     let reasons = |story: &mut Story| story.request().reasons;
     let mut approval = Story::new();
     approval.reply(vec![call("do", "{}")]);
-    let CallState::Asking(AskWhy::Approval { reason }) = approval.state(approval.keys()[0]).clone() else { panic!() };
+    let CallState::Asking(AskWhy::Approval { reason, .. }) = approval.state(approval.keys()[0]).clone() else {
+        panic!()
+    };
     assert!(!reason.is_empty());
     assert_eq!(reasons(&mut approval), [reason]);
     let mut question = Story::new();

@@ -9,7 +9,7 @@ fn mode(mode: Mode, call: CallKey, plan: Plan) -> Fact {
 }
 
 fn ask() -> Plan {
-    Plan::Ask { reason: "because".into() }
+    Plan::Ask { reason: "because".into(), floor: false }
 }
 
 fn refused() -> Plan {
@@ -32,17 +32,19 @@ fn a_call_that_may_have_run_is_not_planned_anew() {
     for (story, plan, expected) in [
         (&lost, ask(), CallState::Unknown { attempt: 1, why: "because".into() }),
         (&lost, refused(), CallState::Done(Ending::GaveUp { why: "no".into() })),
-        (&lost, Plan::Allow, CallState::Ready),
-        (&fresh, ask(), CallState::Asking(AskWhy::Approval { reason: "because".into() })),
+        (&lost, Plan::Allow { rule: None }, CallState::Ready),
+        (&fresh, ask(), CallState::Asking(AskWhy::Approval { reason: "because".into(), floor: false })),
         (&fresh, refused(), CallState::Done(Ending::Denied { because: "no".into() })),
-        (&fresh, Plan::Allow, CallState::Ready),
+        (&fresh, Plan::Allow { rule: None }, CallState::Ready),
     ] {
         let mut story = story.clone();
         let key = story.keys()[0];
         story.put(mode(Mode::Plan, key, plan.clone()));
         assert_eq!((story.state(key), story.run.mode), (&expected, Mode::Plan), "{plan:?}");
     }
-    for plan in [Plan::Start, Plan::Question, Plan::Invalid { problem: "x".into() }, Plan::Known { call: key }] {
+    for plan in
+        [Plan::Start { rule: None }, Plan::Question, Plan::Invalid { problem: "x".into() }, Plan::Known { call: key }]
+    {
         assert!(lost.refuses(mode(Mode::Plan, key, plan.clone())), "{plan:?}");
     }
 }

@@ -36,7 +36,7 @@ fn e6_calls_find_room_beside_the_conversation() {
     // What needs nobody needs no room.
     let mut content = calls(MAX_BESIDE, "a");
     content.push(call("look", "{}"));
-    assert_eq!(plans(&story, &content).last(), Some(&Plan::Start));
+    assert_eq!(plans(&story, &content).last(), Some(&Plan::Start { rule: None }));
 
     story.reply(calls(10, "a")).suspend();
     story.go_on();
@@ -94,14 +94,14 @@ fn how_long_arguments_may_be() {
 fn b8_nothing_starts_with_a_reply_to_a_run_that_is_held() {
     let look = [call("look", "{}")];
     let mut story = Story::new();
-    assert_eq!(plans(&story, &look), [Plan::Start]);
+    assert_eq!(plans(&story, &look), [Plan::Start { rule: None }]);
     let mut cancelled = story.clone();
     cancelled.put(Fact::CancelRequested { by: me(), reason: None });
-    assert_eq!(plans(&cancelled, &look), [Plan::Allow]);
+    assert_eq!(plans(&cancelled, &look), [Plan::Allow { rule: None }]);
     story.put(Fact::Paused { by: me() });
-    assert_eq!(plans(&story, &look), [Plan::Allow]);
+    assert_eq!(plans(&story, &look), [Plan::Allow { rule: None }]);
     story.put(Fact::Resumed { by: me() });
-    assert_eq!(plans(&story, &look), [Plan::Start]);
+    assert_eq!(plans(&story, &look), [Plan::Start { rule: None }]);
 }
 
 /// A change of mode gives another verdict to calls that neither ran nor were asked about, and decides

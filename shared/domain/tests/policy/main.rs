@@ -28,6 +28,7 @@ fn tool(name: &str, kind: ToolKind, permission: Option<Permission>) -> ToolDef {
         input_schema: json!({"type": "object"}),
         arguments: std::collections::BTreeMap::new(),
         secret: vec![],
+        always: std::collections::BTreeMap::new(),
         target: Target::Http { url: "http://x".into() },
         later: false,
         approvers: None,
@@ -63,9 +64,13 @@ fn standing(tool: &str, what: Covered) -> StandingRule {
         agent: "ops".into(),
         tool: tool.into(),
         what,
+        about: "deploy".into(),
+        owner: Principal { tenant: "acme".into(), subject: "ann".into() },
+        group: None,
         from: RequestId { run, key: RequestKey::new(3, 0) },
         by: Principal { tenant: "acme".into(), subject: "ann".into() },
         at: Millis(7),
+        revoked: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn request(kind: RequestKind) -> Request {
         builtin: None,
         mutates: true,
         question: (kind == RequestKind::Question).then(|| Question::read(&question).unwrap()),
+        always: None,
         decisions: DecisionKind::offered(kind),
         reasons: vec![],
         agents: vec![],

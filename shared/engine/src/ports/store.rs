@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use dormouse_domain::{
     Definition, Digest, Entry, EntryId, Inbox, Millis, Principal, RequestId, RunId,
     item::RunItem,
+    policy::{Revoked, Scope, StandingRule},
     request::{Request, RequestStatus, Settled},
     run::Status,
 };
@@ -161,6 +162,8 @@ pub struct Commit {
     pub requests: Vec<RequestWrite>,
     /// Workspace files.
     pub files: Vec<FileWrite>,
+    /// A standing rule that a decision makes; it must not exist.
+    pub rule: Option<StandingRule>,
     /// The receipt.
     pub receipt: Option<NewReceipt>,
 }
@@ -218,6 +221,12 @@ pub trait Store: Send + Sync {
 
     /// The run's item and all requests of the run that are pending, read consistently in one query.
     async fn overview(&self, run: &RunId) -> Result<Option<(RunItem, Vec<Request>)>, StoreError>;
+
+    /// The standing rules of one scope of a tenant, the revoked ones too, oldest first, read consistently.
+    async fn rules(&self, tenant: &str, scope: &Scope) -> Result<Vec<StandingRule>, StoreError>;
+
+    /// Revokes a standing rule, once; false if it is not there or was revoked already.
+    async fn revoke(&self, tenant: &str, scope: &Scope, id: &str, revoked: &Revoked) -> Result<bool, StoreError>;
 
     /// The answer given under this key of this owner, read consistently.
     async fn receipt(&self, owner: &Principal, key: &str) -> Result<Option<Receipt>, StoreError>;

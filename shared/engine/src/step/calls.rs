@@ -7,7 +7,7 @@ use dormouse_domain::{
     entry::{CallResult, Dispatched},
     kv::KvPatch,
     message::Content,
-    plan::{self, Rules},
+    plan::{self, Plan, Rules},
 };
 
 use serde_json::Value;
@@ -47,7 +47,12 @@ impl Drive<'_> {
     /// any more is withheld instead, before anything is announced (I7).
     pub(super) async fn dispatch(&mut self, calls: &[CallKey]) -> Result<Appended, StepError> {
         let policy = self.policy();
-        let withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &[] });
+        let mut withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &[] });
+        // One that would ask can be allowed for good; if that was revoked meanwhile, it asks.
+        if withheld.iter().any(|change| matches!(change.plan, Plan::Ask { floor: false, .. })) {
+            let standing = Box::pin(self.engine.standing(&self.run)).await.map_err(LoadError::from)?;
+            withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &standing });
+        }
         if !withheld.is_empty() {
             return self.append(Fact::CallsReplanned { calls: withheld }).await;
         }

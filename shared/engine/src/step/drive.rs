@@ -6,8 +6,8 @@ use dormouse_domain::{
     DriverId, Entry, Fact, Millis, Next, Run, ToolDef,
     message::ModelRef,
     next,
-    plan::{self, Circumstances, Rules},
-    policy::Policy,
+    plan::{self, Circumstances, Plan, Rules},
+    policy::{Policy, StandingRule},
     retry::{self, Failure, FailureClass},
     run::CallState,
     transcript,
@@ -167,11 +167,17 @@ impl<'e> Drive<'e> {
         seen: u32,
         began: Millis,
     ) -> Result<Appended, StepError> {
+        let (mut standing, mut looked) = (Vec::new(), false);
         while self.holds() {
             let tools = self.engine.ports.tools.as_ref();
             let policy = self.policy();
-            let outside = Outside { tools, policy: &policy, left_ms: self.left_ms() };
+            let outside = Outside { tools, policy: &policy, standing: &standing, left_ms: self.left_ms() };
             let calls = plan::plan_reply(&self.run, &reply.content, &reply.stop, seen, &outside);
+            // What people allowed for good matters only to what would ask.
+            if !looked && calls.iter().any(|plan| matches!(plan, Plan::Ask { floor: false, .. })) {
+                (standing, looked) = (self.standing().await, true);
+                continue;
+            }
             let fact = Fact::ModelReplied {
                 model: model.clone(),
                 content: reply.content.clone(),
@@ -195,6 +201,15 @@ impl<'e> Drive<'e> {
             }
         }
         Ok(Appended::Lost)
+    }
+
+    /// What people allowed for good. What cannot be read allows nothing (I11): a person is asked, and the reply is
+    /// not lost over it.
+    async fn standing(&self) -> Vec<StandingRule> {
+        Box::pin(self.engine.standing(&self.run)).await.unwrap_or_else(|error| {
+            tracing::warn!(run = %self.run.id, %error, "the standing rules cannot be read; none holds");
+            Vec::new()
+        })
     }
 
     /// Starts the calls that the last reply announced.
@@ -264,12 +279,13 @@ impl<'e> Drive<'e> {
 struct Outside<'a> {
     tools: &'a dyn Tools,
     policy: &'a Policy,
+    standing: &'a [StandingRule],
     left_ms: u64,
 }
 
 impl Circumstances for Outside<'_> {
     fn rules(&self) -> Rules<'_> {
-        Rules { policy: self.policy, standing: &[] }
+        Rules { policy: self.policy, standing: self.standing }
     }
 
     fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {

@@ -188,6 +188,7 @@ fn commit(run: &Run, entries: Vec<Entry>, now: Millis) -> Commit {
         item: Some(ItemWrite::Replace(RunItem::of(run, now))),
         requests: Vec::new(),
         files: Vec::new(),
+        rule: None,
         receipt: None,
     }
 }

@@ -7,7 +7,9 @@
     reason = "a test says what is wrong by stopping"
 )]
 
+mod always;
 mod editing;
+mod widening;
 
 use dormouse_domain::{RunId, request::Request};
 use dormouse_engine::StepReport;

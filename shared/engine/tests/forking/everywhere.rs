@@ -51,7 +51,7 @@ fn expected(copy: &[Entry]) -> BTreeMap<CallKey, (String, Expected)> {
                 });
                 for (ordinal, (name, plan)) in (0..).zip(names.zip(plans)) {
                     let settled = matches!(plan, Plan::Deny { .. } | Plan::Invalid { .. });
-                    let announced = *plan == Plan::Start;
+                    let announced = plan.starts();
                     let known = Known { tool: name.clone(), announced, approved: false, settled };
                     calls.insert(CallKey::new(entry.index, ordinal), known);
                 }

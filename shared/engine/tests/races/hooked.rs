@@ -7,7 +7,10 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_domain::{
-    Definition, Digest, Entry, Fact, Inbox, Millis, Principal, RequestId, RunId, item::RunItem, request::Request,
+    Definition, Digest, Entry, Fact, Inbox, Millis, Principal, RequestId, RunId,
+    item::RunItem,
+    policy::{Revoked, Scope, StandingRule},
+    request::Request,
 };
 use dormouse_engine::{
     Ports,
@@ -107,6 +110,14 @@ impl Store for Hooked {
         self.reach(At::Overview).await;
         self.inner.overview(run).await
     }
+    async fn rules(&self, tenant: &str, scope: &Scope) -> Result<Vec<StandingRule>, StoreError> {
+        self.inner.rules(tenant, scope).await
+    }
+
+    async fn revoke(&self, tenant: &str, scope: &Scope, id: &str, revoked: &Revoked) -> Result<bool, StoreError> {
+        self.inner.revoke(tenant, scope, id, revoked).await
+    }
+
     async fn receipt(&self, owner: &Principal, key: &str) -> Result<Option<Receipt>, StoreError> {
         self.inner.receipt(owner, key).await
     }

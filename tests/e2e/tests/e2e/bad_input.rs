@@ -92,7 +92,7 @@ async fn c4_an_answer_that_does_not_fit_changes_nothing() {
         (approval, json!({"decision": "answer", "answer": "yes"}), 400, "invalid-answer"),
         (approval, json!({"decision": "settle", "resolution": "abort"}), 400, "invalid-answer"),
         (approval, json!({"decision": "edit", "digest": digest, "arguments": []}), 400, "invalid-answer"),
-        (approval, json!({"decision": "always", "digest": digest, "scope": "run"}), 400, "invalid-answer"),
+        (approval, json!({"decision": "always", "digest": digest, "scope": "agent"}), 400, "invalid-answer"),
         (approval, json!({"decision": "deny", "reason": "x".repeat(16 * 1024 + 1)}), 400, "invalid-answer"),
         (approval, json!({"digest": digest}), 400, "invalid-body"),
         (approval, json!({}), 400, "invalid-body"),

@@ -87,7 +87,8 @@ async fn x3_a_suspension_and_a_decision_cost_one_transaction_each() {
     step_ended(&network.sqs).await;
     let start = ["PutItem", "TransactWriteItems"];
     let claim = ["Query", "TransactWriteItems"];
-    let suspend = ["PutItem", "TransactWriteItems"]; // the reply; the suspension with its request
+    let standing = ["Query", "Query", "Query"]; // what people allowed for good: in this run, for this owner, this agent
+    let suspend = [&standing[..], &["PutItem", "TransactWriteItems"]].concat(); // the reply; the suspension
     assert_eq!(network.dynamo.take(), [&start[..], &claim, &suspend].concat());
     assert_eq!(sent(&network.sqs), ["SendMessage", "DeleteMessage"]);
 
