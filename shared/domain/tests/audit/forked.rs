@@ -40,7 +40,7 @@ fn x8_forks() {
         ("an approved call asks again", &[], asked_again(ask())),
         ("it is forbidden by now", &[], asked_again(Plan::Deny { because: "x".into() })),
         ("an approved call keeps its approval", &["X8"], asked_again(ALLOW)),
-        ("it starts with the fork", &["I7"], asked_again(START)),
+        ("it starts with the fork", &["X8"], asked_again(START)),
         ("it becomes a question", &["X8"], asked_again(Plan::Question)),
         ("nothing is said of it", &["X8"], with(approved(), [own(fork(4, vec![]))])),
         ("more is said than there is", &["I2"], with(approved(), [own(fork(4, vec![ask(), ask()]))])),
