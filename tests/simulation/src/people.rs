@@ -263,9 +263,9 @@ async fn answer(world: Arc<World>, request: Request, text: String) {
             let wrong = Answer { digest: Some(format!("sha256:{}", "0".repeat(64))), ..first.clone() };
             let told = world.answer(&host, id, &wrong, None).await;
             world.sim.ensure(!matches!(told, Told::Done(_)), || "E2: a wrong digest was taken".to_owned());
-            world.trespass(id.run.clone(), id.clone(), first.clone()).await;
+            Box::pin(world.trespass(id.run.clone(), id.clone(), first.clone())).await;
         }
-        Once | AfterTheWait | TooLate | Never => insist(&world, id, &first, &text).await,
+        Once | AfterTheWait | TooLate | Never => Box::pin(insist(&world, id, &first, &text)).await,
     }
 }
 

@@ -266,9 +266,9 @@ fn a16_a_group_decides_as_far_as_a_journal_shows_it() {
     let colleague = person(&own.tenant, "colleague");
     let refused = |file: &str, kind: RequestKind, tool, plan: Plan, by: &Principal| {
         let guarded = Arc::new(agent_file::parse(&format!("{file}\n{AGENT}"), "a", 600_000).unwrap());
-        let decision = match kind {
-            RequestKind::Question => Decision::Answer { answer: "yes".into(), cancels: false },
-            _ => Decision::Deny { reason: None },
+        let decision = match kind == RequestKind::Question {
+            true => Decision::Answer { answer: "yes".into(), cancels: false },
+            false => Decision::Deny { reason: None },
         };
         let request = RequestKey::new(3, 0);
         let decided = Fact::RequestDecided { request, decision, by: by.clone(), digest: None, via: None };
