@@ -3,7 +3,7 @@
 use dormouse_testkit::{call, say};
 use serde_json::{Value, json};
 
-use crate::app::{App, approval, respond_url};
+use crate::app::{App, approval, event, respond_url};
 
 const AT: &str = "2023-11-14T22:13:20.000Z";
 const NEXT_DAY: &str = "2023-11-15T22:13:20.000Z";
@@ -179,4 +179,42 @@ async fn an_expiry_in_the_journal_names_its_requests() {
     let journal = app.get("ann", &format!("/v1/runs/{run}/journal")).await.expect(200);
     let expired = journal["items"].as_array().unwrap().iter().find(|item| item["kind"] == "RequestExpired").unwrap();
     assert_eq!(expired["requests"], json!([format!("{run}.3.0"), format!("{run}.3.1")]));
+}
+
+/// A12: a standing rule is shown with what it lets run, for whom, from which request and by whom, and is taken back.
+#[tokio::test]
+async fn a12_a_standing_rule() {
+    let app = App::new();
+    let (run, request) = app.waiting("ann").await;
+    let always = json!({ "decision": "always", "scope": "run", "digest": request["digest"] });
+    let decided = app.post("ann", &respond_url(&request), always).await.expect(200);
+    assert_eq!(decided["decision"], json!({ "decision": "always", "scope": "run", "by": ann(), "at": AT }));
+    assert!(decided["note"].as_str().unwrap().contains("until the rule is revoked"), "{decided}");
+
+    let id = format!("run.{}", request["request_id"].as_str().unwrap());
+    let mut rule = json!({
+        "rule_id": id,
+        "scope": "run",
+        "run_id": run,
+        "agent": "ops",
+        "tool": "deploy",
+        "about": r#"deploy(env: "test")"#,
+        "request_id": request["request_id"],
+        "by": ann(),
+        "at": AT,
+    });
+    assert_eq!(app.get("ann", &format!("/v1/rules?run={run}")).await.expect(200), json!({ "items": [rule] }));
+    for (query, items) in [("", json!([])), ("?owner=ann", json!([])), ("?agent=ops", json!([]))] {
+        assert_eq!(app.get("ann", &format!("/v1/rules{query}")).await.expect(200)["items"], items, "{query}");
+    }
+    let both = app.get("ann", &format!("/v1/rules?run={run}&agent=ops")).await.expect_problem(400, "invalid-request");
+    assert!(both["detail"].as_str().unwrap().contains("at most"), "{both}");
+    app.get("ann", "/v1/rules?run=nonsense").await.expect_problem(404, "not-found");
+
+    rule["revoked"] = json!({ "by": ann(), "at": AT });
+    for _ in 0..2 {
+        let event = event("ann", http::Method::DELETE, &format!("/v1/rules/{id}"), "");
+        assert_eq!(app.send(event).await.expect(200), rule);
+    }
+    assert_eq!(app.get("ann", &format!("/v1/rules?run={run}")).await.expect(200), json!({ "items": [rule] }));
 }
