@@ -259,6 +259,13 @@ impl Definition {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
+    /// Who decides about calls of `tool`, if not the person whose run it is: what the tool says, else what the agent
+    /// says.
+    #[must_use]
+    pub fn approvers_of<'a>(&'a self, tool: &'a ToolDef) -> Option<&'a Approvers> {
+        tool.approvers.as_ref().or(self.approvers.as_ref())
+    }
+
     /// Everybody who decides what its runs ask, if not the person whose run it is.
     pub fn guards(&self) -> impl Iterator<Item = &Approvers> {
         self.approvers.iter().chain(self.tools.iter().filter_map(|tool| tool.approvers.as_ref()))

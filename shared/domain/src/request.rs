@@ -279,13 +279,12 @@ impl Request {
     }
 }
 
-/// Who decides a request of this kind about a call of `tool`: what the tool says, else what the agent says. A
-/// question is asked of the person whose run it is.
+/// Who decides a request of this kind about a call of `tool`. A question is asked of the person whose run it is.
 fn approvers(run: &Run, tool: &ToolDef, kind: RequestKind) -> Option<Approvers> {
     match kind {
         RequestKind::Question => None,
         RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => {
-            tool.approvers.as_ref().or(run.definition.approvers.as_ref()).cloned()
+            run.definition.approvers_of(tool).cloned()
         }
     }
 }

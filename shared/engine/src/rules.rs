@@ -29,7 +29,7 @@ impl Engine {
         let scopes = [Scope::Run(run.id.clone()), Scope::Owner(run.owner.clone()), Scope::Agent(run.agent.clone())];
         let read = scopes.iter().map(|scope| self.ports.store.rules(&run.owner.tenant, scope));
         let rules = try_join_all(read).await?.into_iter().flatten();
-        Ok(rules.filter(|rule| rule.revoked.is_none() && rule.agent == run.agent).collect())
+        Ok(rules.filter(|rule| rule.stands_for(run)).collect())
     }
 
     /// The same, of a run that is not loaded.

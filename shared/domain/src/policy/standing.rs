@@ -16,6 +16,7 @@ use crate::{
     agent::ToolDef,
     ids::{Caller, Digest, Millis, Principal, RequestId, RunId},
     json::{self, CanonicalError},
+    run::Run,
 };
 
 /// Whose calls a standing rule is for.
@@ -89,6 +90,18 @@ impl StandingRule {
         let named = self.by == by.principal || self.owner == by.principal;
         let member = self.group.as_ref().is_some_and(|group| by.groups.contains(group));
         self.tenant == by.principal.tenant && (named || member)
+    }
+
+    /// Whether whoever decides for `run` today could have made it: a rule is no way around approvers whom the agent
+    /// file has named since.
+    #[must_use]
+    pub fn stands_for(&self, run: &Run) -> bool {
+        let approvers = run.definition.tool(&self.tool).and_then(|tool| run.definition.approvers_of(tool));
+        self.revoked.is_none()
+            && self.agent == run.agent
+            && approvers.is_none_or(|approvers| {
+                self.group.as_ref() == Some(&approvers.group) && !(approvers.not_requester && self.by == run.owner)
+            })
     }
 
     /// Whether it covers a call of `tool` with these arguments. A pattern never covers a tool that takes a

@@ -142,6 +142,35 @@ async fn a12_an_agents_rule_takes_its_approvers() {
     assert_eq!(again(&world, "bob", "ops", &guarded, DEV).await.1, StepReport::Suspended);
 }
 
+/// A rule is no way around approvers whom the agent file has named since: it stands only if they could have made it.
+#[tokio::test]
+async fn a12_a16_a_rule_stands_only_where_its_maker_decides() {
+    let guarded = format!("approvers = {{ group = \"sre\" }}\n{AGENT}");
+    let others = format!("approvers = {{ group = \"sre\", not_requester = true }}\n{AGENT}");
+    // Ann decided for herself; then a group decides.
+    let world = World::default();
+    allowed(&world, AGENT, RuleScope::Owner).await;
+    assert_eq!(again(&world, "ann", "ops", &guarded, DEV).await.1, StepReport::Suspended);
+    // Ann decided as one of the group; then the requester must not.
+    for (by, file, expected) in [
+        ("ann", &guarded, StepReport::Finished),
+        ("ann", &others, StepReport::Suspended),
+        ("sue", &others, StepReport::Finished),
+        ("sue", &guarded.replace("sre", "dba"), StepReport::Suspended),
+    ] {
+        let world = World::default();
+        let run = world.start(agent("ops", &guarded)).await;
+        world.models.reply(vec![call("a", "deploy", DEV)]);
+        step(&world, &run).await;
+        let request = world.pending(&run).await.remove(0);
+        let member = World::member(by, &["sre"]);
+        world.engine.respond(&member, &request.id, &always(&request, RuleScope::Owner), None).await.unwrap();
+        world.models.reply(vec![say("ok")]);
+        step(&world, &run).await;
+        assert_eq!(again(&world, "ann", "ops", file, DEV).await.1, expected, "{by} {file}");
+    }
+}
+
 /// What the floor asks about is not let run for good, and what is on the floor since asks all the same.
 #[tokio::test]
 async fn a12_no_rule_passes_the_floor() {
