@@ -74,6 +74,7 @@ async fn invoke(world: Arc<World>, host: Arc<Host>, message: Message) {
             world.queue.delete(message.id);
             let known = *report != StepReport::NoSuchRun;
             world.sim.ensure(known, || format!("a wake for {}, which does not exist", wake.run_id));
+            locked(&world.cut_off).remove(&wake.run_id);
             format!("step {report:?}")
         }
         Life::Done(Err(StepError::Load(error))) => {
@@ -87,7 +88,10 @@ async fn invoke(world: Arc<World>, host: Arc<Host>, message: Message) {
             "step bug".to_owned()
         }
         Life::Died => "step died".to_owned(),
-        Life::TimedOut => "step timed out".to_owned(),
+        Life::TimedOut => {
+            locked(&world.cut_off).insert(wake.run_id);
+            "step timed out".to_owned()
+        }
     };
     world.sim.say(format_args!("{} ends: {kind}", actor.name));
     world.sim.count(kind);
@@ -103,8 +107,10 @@ pub(crate) async fn sweep(world: Arc<World>) {
         if (stands && world.sim.has_faults()) || due.is_empty() {
             continue;
         }
-        // D8: where no message is lost and nobody dies, only far timers are left to the sweep.
-        let near = due.iter().filter_map(|item| item.due_at.filter(|at| at.since(item.updated_at) <= NEAR_MS));
+        // D8: where no message is lost and nobody dies, only far timers are left to the sweep. A step that is ended
+        // at its deadline dies: these agents have tools that take as long as the shortest step.
+        let alive = due.iter().filter(|item| !locked(&world.cut_off).contains(&item.run_id));
+        let near = alive.filter_map(|item| item.due_at.filter(|at| at.since(item.updated_at) <= NEAR_MS));
         let left = near.into_iter().find(|due_at| now.since(*due_at) > LEFT_TO_THE_SWEEP_MS);
         let left = left.filter(|_| world.sim.swarm.calm);
         world

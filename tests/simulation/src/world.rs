@@ -1,6 +1,7 @@
 //! One simulation: everything put together, run until it is quiet, and judged.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_domain::{Caller, Principal, item::standing, run::Status, token::KeyRing};
+use dormouse_domain::{Caller, Principal, RunId, item::standing, run::Status, token::KeyRing};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
@@ -64,6 +65,8 @@ pub(crate) struct World {
     pub(crate) freed: Notify,
     /// Invocations that run.
     pub(crate) busy: AtomicUsize,
+    /// Runs whose last step was ended at its deadline.
+    pub(crate) cut_off: Mutex<BTreeSet<RunId>>,
     /// Machines for the functions behind the API.
     pub(crate) api: Vec<Arc<Host>>,
     /// The machine that sweeps.
@@ -117,6 +120,7 @@ impl World {
             idle: Mutex::new(idle),
             freed: Notify::new(),
             busy: AtomicUsize::new(0),
+            cut_off: Mutex::default(),
             api,
             sweeper,
             owner: Principal { tenant: "acme".to_owned(), subject: "ann".to_owned() }.into(),
