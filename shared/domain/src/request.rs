@@ -12,9 +12,9 @@ use crate::{
     decide::Decision,
     display::{self, LINE_BYTES, text},
     entry::Opened,
-    ids::{CallKey, Caller, Digest, Inbox, Millis, Principal, RequestId, RequestKey},
+    ids::{CallKey, Caller, Digest, Inbox, Millis, Principal, RequestId, RequestKey, RunId},
     plan::{self, Question},
-    policy,
+    policy::{self, Scope},
     run::{AskWhy, Call, CallState, Repeats, Run},
     same,
     token::TokenId,
@@ -119,6 +119,25 @@ pub enum RuleScope {
 }
 
 impl RuleScope {
+    /// All of them, from narrow to wide.
+    pub const ALL: [Self; 3] = [Self::Run, Self::Owner, Self::Agent];
+
+    /// The scope itself, for a run of this owner and agent.
+    #[must_use]
+    pub fn of(self, run: &RunId, owner: &Principal, agent: &str) -> Scope {
+        match self {
+            Self::Run => Scope::Run(run.clone()),
+            Self::Owner => Scope::Owner(owner.clone()),
+            Self::Agent => Scope::Agent(agent.to_owned()),
+        }
+    }
+
+    /// The scope of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+
     /// The scope's name in a body.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -9,6 +9,7 @@ use dormouse_domain::{
     policy::StandingRule,
     request::{self, Request},
     run::Status,
+    token::TokenId,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -30,6 +31,13 @@ pub struct IdempotencyKey {
     pub key: String,
     /// Digest of method, path and body: the same key with another of these is an error.
     pub fingerprint: Digest,
+}
+
+impl IdempotencyKey {
+    /// The same key as one of the token `id`'s, and of nobody else's: client keys have no spaces.
+    pub(crate) fn of_token(&self, purpose: &str, id: &TokenId) -> Self {
+        Self { key: format!("{purpose} {id} {}", self.key), ..self.clone() }
+    }
 }
 
 /// What is to be written.
@@ -116,15 +124,12 @@ impl Engine {
         let answer = (amendment.answer)(status);
         let receipt = receipt(by, key, &answer, now)?;
         let commit = Commit {
-            run: run.id.clone(),
-            id: self.entry_id(),
             entries,
-            free_index: None,
             item: Some(ItemWrite::Replace(item)),
             requests,
-            files: Vec::new(),
             rule: amendment.rule,
             receipt,
+            ..Commit::new(run.id.clone(), self.entry_id())
         };
         self.ports.store.commit(&commit).await.map_err(WriteFailure::Write)?;
         self.wake_when_due(&run, now).await;

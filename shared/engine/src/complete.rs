@@ -55,8 +55,7 @@ impl Engine {
             let detail = format!("the content has {bytes} bytes; at most {MAX_COMPLETION_BYTES} are taken");
             return Err(Problem::TooLarge(detail));
         }
-        // A key of this token's, and of nobody else's: client keys have no spaces.
-        let key = key.map(|key| IdempotencyKey { key: format!("done {} {}", token.id, key.key), ..key.clone() });
+        let key = key.map(|key| key.of_token("done", &token.id));
         let result = CallResult::Returned { content, is_error };
         let completed = self.amend(&token.owner, key.as_ref(), &token.run, None, |run, _, now| {
             let fact = finished(&token, run, &result, now)?;

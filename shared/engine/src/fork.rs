@@ -84,15 +84,20 @@ impl Engine {
         let item = RunItem::of(&run, now);
         let started = Started { run_id: id.clone(), status: item.status };
         for batch in batches(&copy)? {
-            let commit = Commit { entries: batch.to_vec(), ..self.empty_commit(&id) };
+            let commit = Commit { entries: batch.to_vec(), ..Commit::new(id.clone(), self.entry_id()) };
             self.ports.store.commit(&commit).await.map_err(unfinished)?;
         }
         for files in file_batches(files) {
-            let commit = Commit { files, ..self.empty_commit(&id) };
+            let commit = Commit { files, ..Commit::new(id.clone(), self.entry_id()) };
             self.ports.store.commit(&commit).await.map_err(unfinished)?;
         }
         let receipt = receipt(&by.principal, key, &started, now)?;
-        let commit = Commit { entries, item: Some(ItemWrite::Create(item)), receipt, ..self.empty_commit(&id) };
+        let commit = Commit {
+            entries,
+            item: Some(ItemWrite::Create(item)),
+            receipt,
+            ..Commit::new(id.clone(), self.entry_id())
+        };
         match self.ports.store.commit(&commit).await {
             Ok(()) => {
                 self.wake_when_due(&run, now).await;
@@ -163,20 +168,6 @@ impl Engine {
         run.apply(&entry).map_err(LoadError::from)?;
         entries.push(entry);
         Ok(())
-    }
-
-    fn empty_commit(&self, run: &RunId) -> Commit {
-        Commit {
-            run: run.clone(),
-            id: self.entry_id(),
-            entries: Vec::new(),
-            free_index: None,
-            item: None,
-            requests: Vec::new(),
-            files: Vec::new(),
-            rule: None,
-            receipt: None,
-        }
     }
 }
 

@@ -96,8 +96,7 @@ impl Engine {
         key: Option<&IdempotencyKey>,
     ) -> Result<Responded, Problem> {
         let link = self.opened(token).await?;
-        // A key of this link's, and of nobody else's: client keys have no spaces.
-        let key = key.map(|key| IdempotencyKey { key: format!("link {} {}", link.id, key.key), ..key.clone() });
+        let key = key.map(|key| key.of_token("link", &link.id));
         let decided = self.decide(&link.issuer, &link.request, Through::Link(&link), answer, key.as_ref()).await;
         // That there is no such request is no more to be told than that there is no such link.
         decided.map_err(|problem| if problem.is_not_found() { Problem::NotFound("link") } else { problem })

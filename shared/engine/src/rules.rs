@@ -26,10 +26,8 @@ pub enum RulesOf {
 impl Engine {
     /// The standing rules that hold for `run` now: its own, its owner's, its agent's.
     pub(crate) async fn standing(&self, run: &Run) -> Result<Vec<StandingRule>, StoreError> {
-        let scopes = [Scope::Run(run.id.clone()), Scope::Owner(run.owner.clone()), Scope::Agent(run.agent.clone())];
-        let read = scopes.iter().map(|scope| self.ports.store.rules(&run.owner.tenant, scope));
-        let rules = try_join_all(read).await?.into_iter().flatten();
-        Ok(rules.filter(|rule| rule.stands_for(run)).collect())
+        let rules = self.rules_about(&run.id, &run.owner, &run.agent).await?;
+        Ok(rules.into_iter().filter(|rule| rule.stands_for(run)).collect())
     }
 
     /// The same, of a run that is not loaded.
@@ -38,14 +36,17 @@ impl Engine {
         Ok(self.standing(&run).await?)
     }
 
+    /// All rules of the scopes that a run of this owner and agent is in.
+    async fn rules_about(&self, run: &RunId, owner: &Principal, agent: &str) -> Result<Vec<StandingRule>, StoreError> {
+        let scopes = RuleScope::ALL.map(|scope| scope.of(run, owner, agent));
+        let read = scopes.iter().map(|scope| self.ports.store.rules(&owner.tenant, scope));
+        Ok(try_join_all(read).await?.into_iter().flatten().collect())
+    }
+
     /// Whether the scope of the rule that an answer to request `id` would make is full.
     pub(crate) async fn no_room_for_a_rule(&self, id: &RequestId, scope: Option<RuleScope>) -> Result<bool, Problem> {
         let (Some(scope), Some(item)) = (scope, self.ports.store.item(&id.run).await?) else { return Ok(false) };
-        let scope = match scope {
-            RuleScope::Run => Scope::Run(item.run_id),
-            RuleScope::Owner => Scope::Owner(item.owner.clone()),
-            RuleScope::Agent => Scope::Agent(item.agent),
-        };
+        let scope = scope.of(&item.run_id, &item.owner, &item.agent);
         let rules = self.ports.store.rules(&item.owner.tenant, &scope).await?;
         Ok(rules.iter().filter(|rule| rule.revoked.is_none()).count() >= MAX_RULES)
     }
@@ -76,22 +77,22 @@ impl Engine {
         let (scope, request) = id.split_once('.').ok_or_else(missing)?;
         let request: RequestId = request.parse().map_err(|_| missing())?;
         let item = self.ports.store.item(&request.run).await?.ok_or_else(missing)?;
-        let tenant = &by.principal.tenant;
-        let scope = match scope {
-            "run" => Scope::Run(item.run_id),
-            "owner" => Scope::Owner(item.owner),
-            "agent" => Scope::Agent(item.agent),
-            _ => return Err(missing()),
-        };
-        let rules = self.ports.store.rules(tenant, &scope).await?;
-        let mut rule = rules.into_iter().find(|rule| rule.id == id && rule.is_for(by)).ok_or_else(missing)?;
-        if rule.revoked.is_none() {
-            let revoked = Revoked { by: by.principal.clone(), at: self.ports.clock.now() };
-            // Whoever was first, it is revoked; a second time changes nothing.
-            self.ports.store.revoke(tenant, &scope, id, &revoked).await?;
-            rule.revoked = Some(revoked);
+        let scope = RuleScope::named(scope).ok_or_else(missing)?.of(&item.run_id, &item.owner, &item.agent);
+        let rule = self.rule(by, &scope, id).await?;
+        if rule.revoked.is_some() {
+            return Ok(rule);
         }
-        Ok(rule)
+        let revoked = Revoked { by: by.principal.clone(), at: self.ports.clock.now() };
+        if self.ports.store.revoke(&rule.tenant, &scope, id, &revoked).await? {
+            return Ok(StandingRule { revoked: Some(revoked), ..rule });
+        }
+        // Somebody was first: what stands is theirs.
+        self.rule(by, &scope, id).await
+    }
+
+    async fn rule(&self, by: &Caller, scope: &Scope, id: &str) -> Result<StandingRule, Problem> {
+        let rules = self.ports.store.rules(&by.principal.tenant, scope).await?;
+        rules.into_iter().find(|rule| rule.id == id && rule.is_for(by)).ok_or(Problem::NotFound("rule"))
     }
 }
 

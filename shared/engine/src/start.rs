@@ -75,16 +75,12 @@ impl Engine {
         let run = Run::start(run_id.clone(), definition, &entry).map_err(|error| Problem::Corrupt(error.into()))?;
         let item = RunItem::of(&run, now);
         let started = Started { run_id: run_id.clone(), status: item.status };
+        let id = entry.entry_id.clone();
         let commit = Commit {
-            run: run_id.clone(),
-            id: entry.entry_id.clone(),
             entries: vec![entry],
-            free_index: None,
             item: Some(ItemWrite::Create(item)),
-            requests: Vec::new(),
-            files: Vec::new(),
-            rule: None,
             receipt: receipt(&owner.principal, key, &started, now)?,
+            ..Commit::new(run_id.clone(), id)
         };
         match self.ports.store.commit(&commit).await {
             Ok(()) => {

@@ -126,17 +126,7 @@ pub(crate) fn settled(by: &Principal, at: Millis) -> Settled {
 
 /// An empty commit of this id.
 pub(crate) fn commit(run: &RunId, id: &str) -> Commit {
-    Commit {
-        run: run.clone(),
-        id: EntryId(id.to_owned()),
-        entries: vec![],
-        free_index: None,
-        item: None,
-        requests: vec![],
-        files: vec![],
-        rule: None,
-        receipt: None,
-    }
+    Commit::new(run.clone(), EntryId(id.to_owned()))
 }
 
 pub(crate) fn opening(request: &Request, id: &str) -> Commit {

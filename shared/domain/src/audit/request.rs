@@ -99,7 +99,7 @@ impl Audit {
         let approvers = match book.kind {
             RequestKind::Question => None,
             RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => {
-                tool.and_then(|tool| tool.approvers.as_ref()).or(self.definition.approvers.as_ref())
+                tool.and_then(|tool| self.definition.approvers_of(tool))
             }
         };
         match approvers {

@@ -7,8 +7,8 @@ use crate::{
     fold::Corrupt,
     ids::{Digest, EntryId, Millis, Principal},
     next::{Next, next},
-    policy::{self, Covered, Scope, StandingRule},
-    request::{Request, RuleScope, Settled, Via},
+    policy::{self, Covered, StandingRule},
+    request::{Request, Settled, Via},
     run::Run,
 };
 
@@ -82,11 +82,7 @@ fn rule(run: &Run, request: &Request, decision: &Decision, by: &Principal, now: 
     Some(StandingRule {
         id: format!("{}.{}", scope.as_str(), request.id),
         tenant: run.owner.tenant.clone(),
-        scope: match scope {
-            RuleScope::Run => Scope::Run(run.id.clone()),
-            RuleScope::Owner => Scope::Owner(run.owner.clone()),
-            RuleScope::Agent => Scope::Agent(run.agent.clone()),
-        },
+        scope: scope.of(&run.id, &run.owner, &run.agent),
         agent: run.agent.clone(),
         tool: request.tool.clone(),
         what,

@@ -97,8 +97,7 @@ impl StandingRule {
     #[must_use]
     pub fn stands_for(&self, run: &Run) -> bool {
         let approvers = run.definition.tool(&self.tool).and_then(|tool| run.definition.approvers_of(tool));
-        self.revoked.is_none()
-            && self.agent == run.agent
+        self.agent == run.agent
             && approvers.is_none_or(|approvers| {
                 self.group.as_ref() == Some(&approvers.group) && !(approvers.not_requester && self.by == run.owner)
             })

@@ -168,6 +168,24 @@ pub struct Commit {
     pub receipt: Option<NewReceipt>,
 }
 
+impl Commit {
+    /// The write of this identity about `run` that writes nothing yet.
+    #[must_use]
+    pub fn new(run: RunId, id: EntryId) -> Self {
+        Self {
+            run,
+            id,
+            entries: Vec::new(),
+            free_index: None,
+            item: None,
+            requests: Vec::new(),
+            files: Vec::new(),
+            rule: None,
+            receipt: None,
+        }
+    }
+}
+
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {

@@ -180,17 +180,9 @@ impl Engine {
 /// The transaction that writes `entries`, which `run` has folded, and the run's item.
 fn commit(run: &Run, entries: Vec<Entry>, now: Millis) -> Commit {
     let id = entries.first().map(|entry| entry.entry_id.clone());
-    Commit {
-        run: run.id.clone(),
-        id: id.unwrap_or_else(|| dormouse_domain::EntryId(String::new())),
-        entries,
-        free_index: None,
-        item: Some(ItemWrite::Replace(RunItem::of(run, now))),
-        requests: Vec::new(),
-        files: Vec::new(),
-        rule: None,
-        receipt: None,
-    }
+    let id = id.unwrap_or_else(|| dormouse_domain::EntryId(String::new()));
+    let item = Some(ItemWrite::Replace(RunItem::of(run, now)));
+    Commit { entries, item, ..Commit::new(run.id.clone(), id) }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
