@@ -126,7 +126,8 @@ impl Engine {
         mode: Mode,
         key: Option<&IdempotencyKey>,
     ) -> Result<Changed, Problem> {
-        let standing = self.standing_of(run_id).await?;
+        let item = self.ports.store.item(run_id).await?.ok_or(Problem::NotFound("run"))?;
+        let rules = self.rules_about(run_id, &item.owner, &item.agent).await?;
         let note = "the mode holds from the next call on; open requests stay open";
         let may = |run: &Run| run.owner == by.principal || modes::decides_all(&run.definition, &run.owner, by);
         self.change_if(by, run_id, key, note, may, |run, _| {
@@ -135,6 +136,7 @@ impl Engine {
             }
             modes::check(&run.definition, mode, &run.owner, by)?;
             let policy = self.ports.agents.policy(&run.agent);
+            let standing: Vec<_> = rules.iter().filter(|rule| rule.stands_for(run)).cloned().collect();
             let rules = Rules { policy: &policy, standing: &standing };
             Ok(Fact::ModeChanged { by: by.principal.clone(), mode, calls: plan::replan(run, mode, rules) })
         })

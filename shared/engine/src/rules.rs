@@ -30,14 +30,13 @@ impl Engine {
         Ok(rules.into_iter().filter(|rule| rule.stands_for(run)).collect())
     }
 
-    /// The same, of a run that is not loaded.
-    pub(crate) async fn standing_of(&self, run: &RunId) -> Result<Vec<StandingRule>, Problem> {
-        let run = self.load(run).await?.ok_or(Problem::NotFound("run"))?;
-        Ok(self.standing(&run).await?)
-    }
-
     /// All rules of the scopes that a run of this owner and agent is in.
-    async fn rules_about(&self, run: &RunId, owner: &Principal, agent: &str) -> Result<Vec<StandingRule>, StoreError> {
+    pub(crate) async fn rules_about(
+        &self,
+        run: &RunId,
+        owner: &Principal,
+        agent: &str,
+    ) -> Result<Vec<StandingRule>, StoreError> {
         let scopes = RuleScope::ALL.map(|scope| scope.of(run, owner, agent));
         let read = scopes.iter().map(|scope| self.ports.store.rules(&owner.tenant, scope));
         Ok(try_join_all(read).await?.into_iter().flatten().collect())
