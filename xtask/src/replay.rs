@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use dormouse_domain::{
-    Entry, Fact, Millis, Next, Run,
+    CallKey, Entry, Fact, Millis, Next, Run,
     audit::{Audit, Violation},
     item::standing,
     next,
@@ -89,10 +89,15 @@ fn show(entry: &Entry, run: &Run, shown: &mut String) {
         let kind = format!("{:?}", request.kind).to_lowercase();
         let _ = writeln!(
             shown,
-            "       request {key}, {kind} of call {}: waits until {wait}, can be decided until {decide}",
-            request.call
+            "       request {key}, {kind} of {}: waits until {wait}, can be decided until {decide}",
+            about(request.call)
         );
     }
+}
+
+/// What a request is about.
+fn about(call: Option<CallKey>) -> String {
+    call.map_or_else(|| "a ceiling".to_owned(), |call| format!("call {call}"))
 }
 
 fn what(next: &Next) -> String {
@@ -110,10 +115,7 @@ fn what(next: &Next) -> String {
         Next::Reopen => "go on to tell of a late decision".to_owned(),
         Next::Finish(outcome) => format!("end, {:?}: {}", outcome.status, outcome.why),
         Next::Rest { open, .. } if !open.is_empty() => {
-            format!(
-                "ask a person about {}",
-                keys(&open.iter().map(|opened| opened.call.to_string()).collect::<Vec<_>>())
-            )
+            format!("ask a person about {}", keys(&open.iter().map(|opened| about(opened.call)).collect::<Vec<_>>()))
         }
         Next::Rest { until: Some(until), .. } => format!("rest until {}", time(*until)),
         Next::Rest { until: None, .. } => "rest".to_owned(),

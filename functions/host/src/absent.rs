@@ -23,7 +23,7 @@ pub struct NoModels;
 #[async_trait]
 impl Models for NoModels {
     async fn call(&self, _: &ModelRef, _: &Prompt<'_>, _: Duration) -> Result<Reply, Failure> {
-        Err(Failure { class: FailureClass::Rejected, message: format!("no models: {WHY}"), retry_after_ms: None })
+        Err(Failure::new(FailureClass::Rejected, format!("no models: {WHY}")))
     }
 }
 

@@ -1,20 +1,19 @@
 //! What clients send. A field that is not known is refused by name: a typo, or a claim that has no
 //! place here such as a history with "approved" in it (case 6), is never dropped silently.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use dormouse_domain::{
     Mode,
+    budget::Amounts,
     decide::{Answer, Resolution},
     json,
     message::Content,
+    price::Cost,
     request::{DecisionKind, RuleScope},
 };
 use dormouse_engine::{ForkRun, StartRun};
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::problem::{Kind, Problem};
@@ -167,10 +166,40 @@ pub(crate) struct RespondBody {
     scope: Option<RuleScope>,
     #[serde(default)]
     pattern: Option<String>,
-    /// Goes with `raise`, which no request offers yet: then the decision is refused for that reason, not the
-    /// field as unknown.
     #[serde(default)]
-    by: Option<IgnoredAny>,
+    by: Option<RaiseBody>,
+}
+
+/// How much more a run may use: `{turns?, tokens?, cost_usd?, wall_s?}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object {turns?, tokens?, cost_usd?, wall_s?}")]
+struct RaiseBody {
+    #[serde(default)]
+    turns: u32,
+    #[serde(default)]
+    tokens: u64,
+    #[serde(default)]
+    cost_usd: f64,
+    #[serde(default)]
+    wall_s: f64,
+}
+
+impl RaiseBody {
+    fn amounts(&self) -> Result<Amounts, Problem> {
+        for (name, given, most) in [("cost_usd", self.cost_usd, 9_000.0), ("wall_s", self.wall_s, 31_536_000.0)] {
+            if !(0.0..=most).contains(&given) {
+                let detail = format!("`by.{name}` must be a number from 0 to {most}");
+                return Err(Problem::new(Kind::InvalidAnswer, detail));
+            }
+        }
+        let wall = Duration::from_secs_f64(self.wall_s);
+        Ok(Amounts {
+            turns: self.turns,
+            tokens: self.tokens,
+            cost: Cost::of_dollars(self.cost_usd),
+            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
 }
 
 impl RespondBody {
@@ -180,12 +209,9 @@ impl RespondBody {
             let detail = "`decision` is missing; the request's `decisions` says which are on offer";
             return Err(invalid(detail).member("field", "decision"));
         };
-        if self.by.is_some() && decision != DecisionKind::Raise {
-            let detail = format!("`by` does not go with the decision {}; leave it out", decision.as_str());
-            return Err(Problem::new(Kind::InvalidAnswer, detail));
-        }
+        let by = self.by.as_ref().map(RaiseBody::amounts).transpose()?;
         let Self { digest, arguments, scope, pattern, reason, answer, resolution, .. } = self;
-        Ok(Answer { decision, digest, arguments, scope, pattern, reason, answer, resolution })
+        Ok(Answer { decision, digest, arguments, scope, pattern, reason, answer, resolution, by })
     }
 
     /// The answer to the one request of a run that waits: here `{answer}` alone answers a question.

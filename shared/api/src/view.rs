@@ -2,8 +2,11 @@
 //! with milliseconds; people are `{tenant, subject}` everywhere; a field that does not apply is left
 //! out rather than null.
 
+use std::time::Duration;
+
 use dormouse_domain::{
-    Caller, Definition, Entry, Millis,
+    Caller, Definition, Entry, Fact, Millis,
+    budget::{Amounts, Budget},
     decide::Decision,
     display::{self, Extent},
     item::RunItem,
@@ -65,7 +68,7 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
         ("mode", plain(&item.mode)),
         ("metadata", plain(&item.metadata)),
         ("turns", item.turns.into()),
-        ("usage", plain(&item.usage)),
+        ("usage", usage(item)),
         ("pending", item.pending.into()),
         ("repeats", plain(&item.repeats)),
         ("created_at", time(item.created_at)),
@@ -75,6 +78,35 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
     put(&mut run, "forked_from", item.forks.last().map(plain));
     put(&mut run, "outcome", item.outcome.as_ref().map(plain));
     run
+}
+
+/// Tokens, and the dollars that they cost.
+fn usage(item: &RunItem) -> Value {
+    let mut usage = plain(&item.usage);
+    usage["cost_usd"] = item.cost.total.dollars().into();
+    if item.cost.at_most {
+        usage["cost_at_most"] = true.into();
+    }
+    usage
+}
+
+/// What a run may use and has used.
+fn budget(budget: &Budget) -> Value {
+    let mut view = json!({ "ceilings": amounts(&budget.ceilings), "used": amounts(&budget.used) });
+    if budget.at_most {
+        view["used"]["cost_at_most"] = true.into();
+    }
+    view
+}
+
+/// `{turns, tokens, cost_usd, wall_s}`
+fn amounts(amounts: &Amounts) -> Value {
+    json!({
+        "turns": amounts.turns,
+        "tokens": amounts.tokens,
+        "cost_usd": amounts.cost.dollars(),
+        "wall_s": Duration::from_millis(amounts.wall_ms).as_secs_f64(),
+    })
 }
 
 /// A request at `now`, as `by` sees it. One whose time is over is shown as expired, also in the moments before
@@ -93,12 +125,9 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis, extent: Exten
     let fields = [
         ("request_id", plain(&request.id)),
         ("run_id", plain(&request.id.run)),
-        ("call", plain(&request.call)),
         ("kind", plain(&request.kind)),
         ("status", status.as_str().into()),
-        ("tool", shown.tool.into()),
         ("summary", shown.summary.into()),
-        ("arguments", shown.arguments),
         ("digest", plain(&request.digest)),
         ("mutates", request.mutates.into()),
         ("decisions", decisions),
@@ -111,6 +140,12 @@ pub(crate) fn request(request: &Request, by: &Caller, now: Millis, extent: Exten
         ("decide_by", time(request.windows.decide_by)),
     ];
     view.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    if request.call.is_some() {
+        view.insert("arguments".into(), shown.arguments);
+    }
+    put(&mut view, "call", request.call.as_ref().map(plain));
+    put(&mut view, "tool", shown.tool.map(Value::String));
+    put(&mut view, "budget", request.budget.as_ref().map(budget));
     if let Some(question) = &request.question {
         view.insert("options".into(), plain(&shown.options));
         view.insert("allow_free_text".into(), question.allow_free_text.into());
@@ -139,10 +174,20 @@ pub(crate) fn decision(settled: &Settled) -> Value {
     if let Some(fields) = view.as_object_mut() {
         fields.remove("arguments");
     }
+    raised(&mut view, &settled.decision);
     if let Some(at) = view.get_mut("at") {
         *at = time(settled.at);
     }
     view
+}
+
+/// How much more a run may use stands in clients' units.
+fn raised(view: &mut Value, decision: &Decision) {
+    let Decision::Raise { amount } = decision else { return };
+    if let Some(fields) = view.as_object_mut() {
+        fields.remove("amount");
+        fields.insert("raised".to_owned(), amounts(amount));
+    }
 }
 
 /// A standing rule: what it lets run, for whom, who made it from which request, and that it was revoked.
@@ -213,6 +258,9 @@ pub(crate) fn entry(run: &RunItem, agent: &Definition, entry: &Entry) -> Value {
     let mut view = entry.view(agent);
     for name in ["at", "until", "retry_at"] {
         retime(&mut view, name);
+    }
+    if let Fact::RequestDecided { decision, .. } = &entry.fact {
+        raised(&mut view["decision"], decision);
     }
     if let Some(key) = view.get("request").and_then(Value::as_str) {
         view["request_id"] = named(key).into();

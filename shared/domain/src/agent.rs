@@ -12,6 +12,7 @@ use crate::{
     json::{self, CanonicalError},
     message::ModelRef,
     policy::{Matcher, Policy, Reading},
+    price::{ModelPrice, Price},
 };
 
 /// How much a run may do without asking (C1), from narrow to wide.
@@ -237,6 +238,9 @@ pub struct Definition {
     pub reply_within_ms: u64,
     /// Ceilings.
     pub limits: Limits,
+    /// What its models cost. One that is not named counts for as much as the dearest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prices: Vec<ModelPrice>,
     /// Its tools, in the order in which models see them.
     pub tools: Vec<ToolDef>,
     /// Who decides its requests, if not the person whose run it is.
@@ -257,6 +261,12 @@ impl Definition {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolDef> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// What `model` costs.
+    #[must_use]
+    pub fn price(&self, model: &ModelRef) -> Price {
+        self.prices.iter().find(|price| price.model == *model).map_or(Price::HIGHEST, |price| price.price)
     }
 
     /// Who decides about calls of `tool`, if not the person whose run it is: what the tool says, else what the agent

@@ -5,6 +5,7 @@
 //! are read in `tool`, its rules in `policy`.
 
 mod policy;
+mod prices;
 mod tool;
 
 use std::fmt;
@@ -12,10 +13,12 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value as Toml};
 
+pub use self::prices::parse_prices;
 use crate::{
     agent::{Approvers, Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, default_reply_within_ms},
     message::ModelRef,
     policy::Policy,
+    price::Prices,
 };
 
 /// Longest wait for a person, in milliseconds: 30 days.
@@ -23,6 +26,8 @@ const MAX_WINDOW_MS: u64 = 30 * 24 * 3600 * 1000;
 /// Longest name of a group, in bytes: as in a token.
 const MAX_GROUP_BYTES: usize = 256;
 const DAY_MS: u64 = 24 * 3600 * 1000;
+/// The most that a run may cost, in dollars.
+const MAX_DOLLARS: f64 = 9000.0;
 
 /// One fault of an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +51,7 @@ impl fmt::Display for Fault {
 /// # Errors
 /// Every fault of the file.
 pub fn parse(text: &str, stem: &str, max_timeout_ms: u64) -> Result<Definition, Vec<Fault>> {
-    let table: Table = match text.parse() {
-        Ok(table) => table,
-        Err(error) => return Err(vec![syntax_fault(text, &error)]),
-    };
+    let table = read_table(text)?;
     let mut reader = Reader { faults: Vec::new() };
     let definition = reader.definition(&table, stem, max_timeout_ms);
     if reader.faults.is_empty() { Ok(definition) } else { Err(reader.faults) }
@@ -61,19 +63,18 @@ pub fn parse(text: &str, stem: &str, max_timeout_ms: u64) -> Result<Definition, 
 /// # Errors
 /// Every fault of the file.
 pub fn parse_policy(text: &str) -> Result<Policy, Vec<Fault>> {
-    let table: Table = match text.parse() {
-        Ok(table) => table,
-        Err(error) => return Err(vec![syntax_fault(text, &error)]),
-    };
+    let table = read_table(text)?;
     let mut reader = Reader { faults: Vec::new() };
     let policy = reader.rules(&table, "", None);
     if reader.faults.is_empty() { Ok(policy) } else { Err(reader.faults) }
 }
 
-fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
-    let offset = error.span().map_or(0, |span| span.start);
-    let line = text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1);
-    Fault { place: format!("line {line}"), problem: error.message().to_owned() }
+fn read_table(text: &str) -> Result<Table, Vec<Fault>> {
+    text.parse().map_err(|error: toml::de::Error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        let line = text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1);
+        vec![Fault { place: format!("line {line}"), problem: error.message().to_owned() }]
+    })
 }
 
 /// Reads `90s`, `500ms`, `15m`, `6h` or `2d` as milliseconds.
@@ -157,7 +158,6 @@ impl Reader {
         let tools = self.tools(table, max_timeout_ms);
         Definition {
             name,
-            models,
             system: self.text(table, "", "system").unwrap_or_default(),
             mode,
             max_mode,
@@ -168,6 +168,8 @@ impl Reader {
             on_message: self.word::<OnMessage>(table, "", "on_message").unwrap_or_default(),
             reply_within_ms,
             limits: self.limits(table),
+            prices: models.iter().map(|model| Prices::builtin().of(model)).collect(),
+            models,
             approvers: self.approvers(table, ""),
             policy: self.policy(table, &tools),
             tools,
@@ -262,11 +264,9 @@ impl Reader {
     }
 
     fn dollars(&mut self, table: &Table, key: &str) -> Option<f64> {
-        let value = table.get(key)?;
-        let whole = || value.as_integer().and_then(|n| i32::try_from(n).ok()).map(f64::from);
-        let number = value.as_float().or_else(whole).filter(|n| n.is_finite() && *n > 0.0);
+        let number = number(table.get(key)?).filter(|n| *n > 0.0 && *n <= MAX_DOLLARS);
         if number.is_none() {
-            self.fault(format!("limits.{key}"), "must be a number above 0");
+            self.fault(format!("limits.{key}"), format!("must be a number above 0, at most {MAX_DOLLARS}"));
         }
         number
     }
@@ -278,6 +278,12 @@ impl Reader {
         }
         number
     }
+}
+
+/// A number, whole or not.
+fn number(value: &Toml) -> Option<f64> {
+    let whole = || value.as_integer().and_then(|n| i32::try_from(n).ok()).map(f64::from);
+    value.as_float().or_else(whole).filter(|n| n.is_finite())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod beside;
 mod call;
 mod forked;
 mod request;
+mod spending;
 mod state;
 
 use std::{
@@ -34,6 +35,7 @@ use crate::{
 };
 use call::CallBook;
 use request::RequestBook;
+use spending::Spending;
 
 /// An invariant that an entry, or the state after it, breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +90,7 @@ pub struct Audit {
     ended: Option<FinalStatus>,
     /// What the tools keep, by name.
     kept: BTreeMap<String, Value>,
+    spending: Spending,
     /// How many entries the last reply's prompt contained, and the least that the next one's must.
     seen: u32,
     calls: BTreeMap<CallKey, CallBook>,
@@ -125,6 +128,7 @@ impl Audit {
             id,
             names: BTreeMap::new(),
             mode: definition.mode,
+            spending: Spending::new(&definition),
             definition,
             owner: None,
             index: 0,
@@ -258,7 +262,10 @@ impl Audit {
                 self.lose_running();
                 Ok(())
             }
-            Fact::ModelReplied { model, content, seen, calls, .. } => self.replied(model, content, *seen, calls, by),
+            Fact::ModelReplied { model, content, seen, calls, usage, .. } => {
+                self.replied(model, content, *seen, calls, by)?;
+                self.spending.replied(&self.definition, model, usage)
+            }
             Fact::ModelFailed { .. } => Ok(()),
             Fact::CallDispatched { calls } => {
                 let quiet = self.paused || self.cancelled;
@@ -285,6 +292,7 @@ impl Audit {
                 (0..).zip(requests).try_for_each(|(ordinal, opened)| self.opened(ordinal, opened))
             }
             Fact::RequestDecided { request, decision, by, digest, via } => {
+                self.spending.decided(decision);
                 self.decided(*request, decision, by, digest.as_ref(), entry.at)?;
                 ensure(
                     via.is_none() || token::shareable(decision.kind()),
@@ -297,7 +305,9 @@ impl Audit {
             Fact::RequestExpired { requests } => requests.iter().try_for_each(|key| {
                 let (call, windows) = self.take_request(*key)?;
                 let index = self.index;
-                self.call(call)?.settle(index);
+                if let Some(call) = call {
+                    self.call(call)?.settle(index);
+                }
                 ensure(entry.at > windows.decide_by, "I6", &format!("{key} expires while it can be decided"))
             }),
             Fact::MessageAdded { supersedes, .. } => {

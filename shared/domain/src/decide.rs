@@ -9,6 +9,7 @@ use serde_json::Value;
 pub use self::deciding::{Deciding, record};
 use crate::{
     agent::Approvers,
+    budget::Amounts,
     display::{self, secret},
     ids::{Caller, Digest, Millis},
     json, plan,
@@ -58,6 +59,13 @@ pub enum Decision {
         /// Which way.
         resolution: Resolution,
     },
+    /// The run may use more, and goes on.
+    Raise {
+        /// How much more.
+        amount: Amounts,
+    },
+    /// The run ends.
+    Stop,
 }
 
 impl Decision {
@@ -71,6 +79,8 @@ impl Decision {
             Self::Deny { .. } => DecisionKind::Deny,
             Self::Answer { .. } => DecisionKind::Answer,
             Self::Settle { .. } => DecisionKind::Settle,
+            Self::Raise { .. } => DecisionKind::Raise,
+            Self::Stop => DecisionKind::Stop,
         }
     }
 
@@ -107,6 +117,11 @@ impl Decision {
             Self::Settle { resolution: Resolution::Abort } => {
                 "decided once and for all; the call is left as it is, and the agent is told that nobody knows what it did"
             }
+            Self::Raise { .. } => {
+                "decided once and for all; the run goes on, and asks again when it reaches a ceiling. A model call that \
+                 began below a ceiling can end above it"
+            }
+            Self::Stop => "decided once and for all; the run ends, and nothing is undone",
         }
     }
 }
@@ -150,6 +165,9 @@ pub struct Answer {
     /// With `settle`: which way.
     #[serde(default)]
     pub resolution: Option<Resolution>,
+    /// With `raise`: how much more the run may use.
+    #[serde(default)]
+    pub by: Option<Amounts>,
 }
 
 impl Answer {
@@ -165,6 +183,7 @@ impl Answer {
             reason: None,
             answer: None,
             resolution: None,
+            by: None,
         }
     }
 }
@@ -277,8 +296,13 @@ pub fn check(
             only(answer, &["scope", "pattern"])?;
             check_always(request, answer)?
         }
-        given @ (DecisionKind::Raise | DecisionKind::Stop) => {
-            return Err(Refusal::NotOffered { given, offered: request.decisions.clone() });
+        DecisionKind::Raise => {
+            only(answer, &["by"])?;
+            check_raise(request, answer)?
+        }
+        DecisionKind::Stop => {
+            only(answer, &[])?;
+            Decision::Stop
         }
     };
     Ok(decision)
@@ -320,6 +344,7 @@ fn only(answer: &Answer, allowed: &[&str]) -> Result<(), Refusal> {
         ("reason", answer.reason.is_some()),
         ("answer", answer.answer.is_some()),
         ("resolution", answer.resolution.is_some()),
+        ("by", answer.by.is_some()),
     ];
     for (field, present) in given {
         if present && !allowed.contains(&field) {
@@ -399,6 +424,20 @@ fn check_answer(request: &Request, answer: &Answer) -> Result<Decision, Refusal>
     }
     let values = question.options.iter().map(|option| option.value.to_string()).collect::<Vec<_>>().join(", ");
     Err(Refusal::Invalid(format!("the answer must be exactly one of the options: {values}")))
+}
+
+/// A ceiling that is reached is raised above what the run has used: else it would only ask again.
+fn check_raise(request: &Request, answer: &Answer) -> Result<Decision, Refusal> {
+    let amount = answer.by.filter(|by| *by != Amounts::default());
+    let (Some(amount), Some(budget)) = (amount, &request.budget) else {
+        let example = r#"send `by`, how much more the run may use, for example {"turns": 20, "cost_usd": 2.5}"#;
+        return Err(Refusal::Invalid(example.to_owned()));
+    };
+    let still = budget.raised(&amount).reached();
+    if still.is_empty() {
+        return Ok(Decision::Raise { amount });
+    }
+    Err(Refusal::Invalid(format!("with that {}; raise it above what the run has used", still.join(", and "))))
 }
 
 fn check_settlement(answer: &Answer) -> Result<Decision, Refusal> {

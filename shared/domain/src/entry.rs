@@ -99,11 +99,12 @@ pub enum CallResult {
 }
 
 /// A request as the entry that suspends for it names it. Everything else about it follows from the
-/// call.
+/// call, or from what the run has used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Opened {
-    /// The call that waits.
-    pub call: CallKey,
+    /// The call that waits; none: it is the run that has reached a ceiling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallKey>,
     /// What is asked.
     pub kind: RequestKind,
     /// Until when.
@@ -228,6 +229,9 @@ pub enum Fact {
         waited_ms: u64,
         /// Place in the agent's list of the model to try next.
         next_model: u32,
+        /// Whether it is known that the provider did nothing for it, so that it costs nothing.
+        #[serde(default, skip_serializing_if = "is_false")]
+        free: bool,
     },
     /// Calls that were not announced with the reply are about to be made.
     CallDispatched {

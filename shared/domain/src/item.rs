@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::Mode,
+    budget::Spent,
     entry::{FinalStatus, Outcome},
     ids::{Digest, Millis, Principal, RequestId, RequestKey, RunId},
     json,
@@ -66,6 +67,9 @@ pub struct RunItem {
     pub turns: u32,
     /// What they used.
     pub usage: Usage,
+    /// What they cost.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub cost: Spent,
     /// Requests that wait.
     pub pending: u32,
     /// How often the agent asked for the same thing again.
@@ -117,6 +121,7 @@ impl RunItem {
             due_at,
             turns: u32::try_from(run.turns.len()).unwrap_or(u32::MAX),
             usage: run.usage,
+            cost: run.cost,
             pending: u32::try_from(run.pending().count()).unwrap_or(u32::MAX),
             repeats: run.repeats,
             last_reply: run.turns.last().map(|turn| turn.index),

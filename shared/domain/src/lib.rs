@@ -7,13 +7,14 @@
 //! argument, so the same journal gives the same answer on every machine, in the model checker and
 //! in production.
 //!
-//! Read in this order: [`ids`], [`message`], [`agent`], [`kv`], [`entry`], [`run`] (the fold),
-//! [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`token`],
+//! Read in this order: [`ids`], [`message`], [`price`], [`agent`], [`kv`], [`entry`], [`run`] (the fold),
+//! [`budget`], [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`token`],
 //! [`transcript`], [`item`].
 
 pub mod agent;
 pub mod agent_file;
 pub mod audit;
+pub mod budget;
 pub mod builtin;
 pub mod decide;
 pub mod display;
@@ -27,6 +28,7 @@ pub mod message;
 pub mod next;
 pub mod plan;
 pub mod policy;
+pub mod price;
 pub mod record;
 pub mod request;
 pub mod retry;

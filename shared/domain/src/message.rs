@@ -89,6 +89,20 @@ pub enum ReplyBlock {
     },
 }
 
+impl ReplyBlock {
+    /// How large it is, in bytes of text: as it was received, where that is more.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text { text, raw } => raw.as_ref().map_or(0, String::len).max(text.len()),
+            Self::ToolCall { id, name, arguments, raw } => {
+                raw.as_ref().map_or(0, String::len).max(id.len() + name.len() + arguments.len())
+            }
+            Self::Reasoning { raw } | Self::Opaque { raw } => raw.len(),
+        }
+    }
+}
+
 /// Why a model stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

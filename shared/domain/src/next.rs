@@ -5,6 +5,7 @@
 
 use crate::{
     agent::LateDecision,
+    budget::{self, exhausted},
     entry::{FinalStatus, Opened, Outcome},
     ids::{CallKey, Millis, RequestKey},
     message::StopReason,
@@ -157,7 +158,7 @@ fn conversation(run: &Run, now: Millis) -> Next {
         return fail(run, format!("the model call failed: {why}"));
     }
     if let Some(why) = exhausted(run, now) {
-        return fail(run, why);
+        return at_ceiling(run, why, now);
     }
     match run.trouble.retry_at {
         Some(at) if now < at => Next::Rest { open: Vec::new(), until: Some(at) },
@@ -165,26 +166,24 @@ fn conversation(run: &Run, now: Millis) -> Next {
     }
 }
 
-fn fail(run: &Run, why: String) -> Next {
-    Next::Finish(Outcome { status: FinalStatus::Failed, why, by: None, unknown_calls: unknown_calls(run) })
+/// A ceiling is reached: somebody raises it, or the run ends.
+fn at_ceiling(run: &Run, why: String, now: Millis) -> Next {
+    if run.trouble.unraised {
+        return fail(run, format!("{why}, and nobody raised it in time"));
+    }
+    let asked = budget::pending(run).is_some();
+    let has_room = run.pending().count() < MAX_OPEN_REQUESTS;
+    let ask = (has_room && !asked).then(|| Opened {
+        call: None,
+        kind: RequestKind::Budget,
+        windows: Windows::whole(&run.definition, now),
+        decisions: DecisionKind::offered(RequestKind::Budget),
+    });
+    Next::Rest { open: ask.into_iter().collect(), until: None }
 }
 
-/// The ceiling that is reached, in words, if one is: then no model is asked again.
-#[must_use]
-pub fn exhausted(run: &Run, now: Millis) -> Option<String> {
-    let limits = &run.definition.limits;
-    let turns = u32::try_from(run.turns.len()).unwrap_or(u32::MAX);
-    if turns >= limits.turns {
-        return Some(format!("the limit of {} turns is reached", limits.turns));
-    }
-    if run.usage.tokens() >= limits.tokens {
-        return Some(format!("the limit of {} tokens is reached", limits.tokens));
-    }
-    let worked = run.worked_ms + run.driver.as_ref().map_or(0, |driver| now.since(driver.since));
-    if worked >= limits.wall_ms {
-        return Some(format!("the limit of {} ms of work is reached", limits.wall_ms));
-    }
-    None
+fn fail(run: &Run, why: String) -> Next {
+    Next::Finish(Outcome { status: FinalStatus::Failed, why, by: None, unknown_calls: unknown_calls(run) })
 }
 
 fn crash_loop(run: &Run, now: Millis) -> Option<String> {
@@ -231,7 +230,7 @@ fn to_open(run: &Run, now: Millis) -> Vec<Opened> {
         };
         let edited = call.edited.as_ref().map_or(0, |arguments| arguments.to_string().len());
         let bytes = call.raw_arguments(run).map_or(0, str::len).max(edited);
-        Some((bytes, Opened { call: call.key, kind, windows, decisions }))
+        Some((bytes, Opened { call: Some(call.key), kind, windows, decisions }))
     });
     let mut opened_bytes = 0_usize;
     let fitting = asking.take(room).take_while(|(bytes, _)| {

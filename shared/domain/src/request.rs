@@ -1,18 +1,20 @@
 //! Requests: what only a person, or another system, can settle.
 //!
 //! [`Request`] is the persisted form against which an answer is checked. It is made by one
-//! function, [`build`], from the stored call, never from model prose (C3).
+//! function, [`build`], from the stored call or from what the run has used, never from model prose (C3).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     agent::{Approvers, Target, ToolDef},
+    budget::Budget,
     builtin::Builtin,
     decide::Decision,
     display::{self, LINE_BYTES, text},
     entry::Opened,
     ids::{CallKey, Caller, Digest, Inbox, Millis, Principal, RequestId, RequestKey, RunId},
+    json,
     plan::{self, Question},
     policy::{self, Scope},
     run::{AskWhy, Call, CallState, Repeats, Run},
@@ -217,8 +219,9 @@ pub enum Via {
 pub struct Request {
     /// Its name.
     pub id: RequestId,
-    /// The call that waits for it.
-    pub call: CallKey,
+    /// The call that waits for it; none: it is the run that has reached a ceiling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallKey>,
     /// What is asked.
     pub kind: RequestKind,
     /// Where it stands.
@@ -230,18 +233,23 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvers: Option<Approvers>,
     /// The tool of the call.
-    pub tool: String,
-    /// One line that says what would run, made from the arguments: safe to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// One line that says what would run, made from the arguments, or which ceiling is reached: safe to show.
     pub summary: String,
-    /// The arguments that would run, in canonical form.
+    /// The arguments that would run, in canonical form; null if it is about no call.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub arguments: Value,
+    /// What the run may use and has used, if it has reached a ceiling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Paths of the arguments that nobody is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret: Vec<String>,
     /// The builtin that the call goes to, if it goes to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builtin: Option<Builtin>,
-    /// Digest of owner, run, tool and arguments: what a person approves.
+    /// Digest of owner, run, and tool and arguments or what the run has used: what a person decides about.
     pub digest: Digest,
     /// Whether the tool changes anything.
     pub mutates: bool,
@@ -312,7 +320,46 @@ fn approvers(run: &Run, tool: &ToolDef, kind: RequestKind) -> Option<Approvers> 
 /// the call is not one of the run's or its arguments cannot be read, which `next` never asks for.
 #[must_use]
 pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -> Option<Request> {
-    let call = run.call(opened.call)?;
+    let id = RequestId { run: run.id.clone(), key: RequestKey::new(index, ordinal) };
+    match opened.call {
+        Some(call) => about_call(run, id, opened, run.call(call)?, at),
+        None => about_budget(run, id, opened, at),
+    }
+}
+
+/// The run has reached a ceiling. What it costs is the agent's matter, not that of a tool.
+fn about_budget(run: &Run, id: RequestId, opened: &Opened, at: Millis) -> Option<Request> {
+    let budget = Budget::of(run, at);
+    let reached = budget.reached();
+    let seen = json!({"owner": run.owner, "run": run.id, "budget": budget});
+    Some(Request {
+        id,
+        call: None,
+        kind: opened.kind,
+        status: RequestStatus::Pending,
+        owner: run.owner.clone(),
+        approvers: run.definition.approvers.clone(),
+        tool: None,
+        summary: text::line(&reached.join("; "), LINE_BYTES),
+        arguments: Value::Null,
+        budget: Some(budget),
+        secret: Vec::new(),
+        builtin: None,
+        digest: json::digest("dormouse.budget.v1", &seen).ok()?,
+        mutates: false,
+        question: None,
+        decisions: opened.decisions.clone(),
+        always: None,
+        reasons: reached,
+        agents: vec![run.agent.clone()],
+        repeats: Repeats::default(),
+        opened_at: at,
+        windows: opened.windows,
+        decision: None,
+    })
+}
+
+fn about_call(run: &Run, id: RequestId, opened: &Opened, call: &Call, at: Millis) -> Option<Request> {
     let tool = run.definition.tool(&call.tool)?;
     let arguments = call.arguments(run).ok()?;
     let digest = plan::call_digest(&run.owner, &run.id, &call.tool, &arguments).ok()?;
@@ -322,13 +369,13 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         RequestKind::Approval | RequestKind::Uncertain | RequestKind::Budget | RequestKind::External => None,
     };
     Some(Request {
-        id: RequestId { run: run.id.clone(), key: RequestKey::new(index, ordinal) },
-        call: opened.call,
+        id,
+        call: Some(call.key),
         kind: opened.kind,
         status: RequestStatus::Pending,
         owner: run.owner.clone(),
         approvers: approvers(run, tool, opened.kind),
-        tool: call.tool.clone(),
+        tool: Some(call.tool.clone()),
         summary: match &question {
             Some(asked) => text::line(&asked.question, LINE_BYTES),
             None => display::summary(&call.tool, &arguments, &tool.secret),
@@ -342,6 +389,7 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
         digest,
         mutates: tool.kind.mutates(),
         arguments,
+        budget: None,
         always,
         decisions: opened.decisions.clone(),
         reasons: reasons(call),

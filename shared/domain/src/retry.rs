@@ -45,6 +45,25 @@ pub struct Failure {
     pub message: String,
     /// How long the provider asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// Whether it is known that no model worked on the request, so that it costs nothing.
+    pub free: bool,
+}
+
+impl Failure {
+    /// A failure of this class, after which the provider asks for no wait. Unless its class says otherwise, no model
+    /// worked on the request.
+    #[must_use]
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        let free = match class {
+            FailureClass::Overloaded
+            | FailureClass::RateLimited
+            | FailureClass::Server
+            | FailureClass::Rejected
+            | FailureClass::Auth => true,
+            FailureClass::Network | FailureClass::BadReply => false,
+        };
+        Self { class, message: message.into(), retry_after_ms: None, free }
+    }
 }
 
 /// Attempts in a row at one model.
@@ -95,5 +114,6 @@ pub fn after(run: &Run, failure: &Failure, began: Millis, now: Millis) -> Fact {
         retry_at,
         waited_ms,
         next_model,
+        free: failure.free,
     }
 }

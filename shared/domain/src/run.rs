@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::{
     agent::{Definition, Mode},
+    budget::{self, Amounts, Spent},
     entry::{FinalStatus, Outcome},
     ids::{CallKey, Digest, DriverId, Millis, Principal, RequestKey, RunId},
     kv::State,
@@ -69,6 +70,10 @@ pub struct Run {
     pub state: State,
     /// What its model calls used.
     pub usage: Usage,
+    /// What they cost.
+    pub cost: Spent,
+    /// What it may use: the agent's limits, and what was added.
+    pub ceilings: Amounts,
     /// Time that drivers held it, in milliseconds, without the current one.
     pub worked_ms: u64,
     /// Where the current model call stands.
@@ -92,6 +97,8 @@ pub struct Turn {
     pub stop: StopReason,
     /// How many entries its prompt contained.
     pub seen: u32,
+    /// Tokens of its prompt and of itself, if they are known.
+    pub tokens: Option<u64>,
     /// Its calls, in order.
     pub calls: Vec<Call>,
 }
@@ -282,8 +289,8 @@ pub struct Repeats {
 /// A request that was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenedRequest {
-    /// The call that waits or waited.
-    pub call: CallKey,
+    /// The call that waits or waited; none: it is the run that has reached a ceiling.
+    pub call: Option<CallKey>,
     /// What is asked.
     pub kind: RequestKind,
     /// Until when.
@@ -335,6 +342,8 @@ pub struct Trouble {
     pub retry_at: Option<Millis>,
     /// Why it can't, if it can't.
     pub gave_up: Option<String>,
+    /// Whether nobody raised in time the ceiling that it would pass.
+    pub unraised: bool,
 }
 
 /// Drivers that died since the run last made progress.
@@ -410,7 +419,7 @@ impl Run {
     #[must_use]
     pub fn waits_for_person(&self) -> bool {
         let mut awaited = self.awaited_calls().peekable();
-        awaited.peek().is_some()
+        (awaited.peek().is_some() || budget::pending(self).is_some())
             && awaited.all(|call| match call.state {
                 CallState::Asking(_) | CallState::Pending { .. } | CallState::Unknown { .. } => true,
                 CallState::Ready | CallState::Running { .. } | CallState::Done(_) => false,

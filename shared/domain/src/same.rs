@@ -57,7 +57,7 @@ pub(crate) fn repeats(run: &Run, call: &Call) -> Repeats {
     let joined = run.calls().filter(|other| matches!(other.state, CallState::Done(Ending::Joined { .. })));
     // An ending that was handed on is no further refusal: the requests are counted, not the calls.
     let refused = run.requests.values().filter_map(|request| {
-        let other = run.call(request.call)?;
+        let other = run.call(request.call?)?;
         let refused = match request.status {
             RequestStatus::Decided => matches!(other.state, CallState::Done(Ending::Declined { .. })),
             RequestStatus::Expired => matches!(other.state, CallState::Done(Ending::Expired { .. })),

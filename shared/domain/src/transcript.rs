@@ -103,6 +103,51 @@ pub fn prompt(run: &Run) -> Prompt<'_> {
     Prompt { system: &run.definition.system, tools: &run.definition.tools, messages }
 }
 
+impl Prompt<'_> {
+    /// The bytes of all its text, images in base64: no fewer than it has tokens.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let tools = self
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.to_string().len());
+        let messages = self.messages.iter().map(|message| match message {
+            Message::User(blocks) => blocks.iter().map(UserBlock::bytes).sum(),
+            Message::Assistant { blocks, .. } => blocks.iter().map(AssistantBlock::bytes).sum::<usize>(),
+        });
+        count(self.system.len() + tools.sum::<usize>() + messages.sum::<usize>())
+    }
+}
+
+/// The bytes of what the user's side says after `turn`, the last one of `run`.
+pub(crate) fn bytes_after(run: &Run, turn: &Turn) -> u64 {
+    let results = turn.calls.iter().map(|call| result(run, call).bytes());
+    let said = run.messages.iter().filter(|message| message.index >= turn.seen);
+    let said = said.flat_map(|message| &message.content).map(Content::bytes);
+    count(results.sum::<usize>() + said.sum::<usize>())
+}
+
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+impl UserBlock<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Result { id, content, .. } => id.len() + content.iter().map(|part| part.bytes()).sum::<usize>(),
+            Self::Said(content) => content.bytes(),
+        }
+    }
+}
+
+impl AssistantBlock<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Call { block, .. } | Self::Plain(block) => block.bytes(),
+        }
+    }
+}
+
 fn assistant(turn: &Turn) -> Vec<AssistantBlock<'_>> {
     let mut calls = turn.calls.iter();
     let blocks = turn.content.iter().filter_map(|block| match block {

@@ -34,6 +34,13 @@ impl Windows {
         Self { wait_until, decide_by }
     }
 
+    /// The windows of a request opened at `now` that the conversation cannot go on without.
+    #[must_use]
+    pub fn whole(definition: &Definition, now: Millis) -> Self {
+        let decide_by = now.plus(definition.decide_within_ms);
+        Self { wait_until: decide_by, decide_by }
+    }
+
     /// Whether the conversation still waits at `now`.
     #[must_use]
     pub fn is_waiting(&self, now: Millis) -> bool {

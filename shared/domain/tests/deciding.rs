@@ -22,12 +22,13 @@ fn who(tenant: &str, subject: &str) -> Principal {
 fn request(kind: RequestKind, question: Option<Value>) -> Request {
     Request {
         id: RequestId { run: RunId::from_bits(1), key: RequestKey::new(5, 0) },
-        call: CallKey::new(2, 0),
+        call: Some(CallKey::new(2, 0)),
         kind,
         status: RequestStatus::Pending,
         owner: who("acme", "ann"),
         approvers: None,
-        tool: "t".into(),
+        tool: Some("t".into()),
+        budget: None,
         summary: "t()".into(),
         arguments: json!({}),
         digest: Digest::of(b"arguments"),

@@ -6,7 +6,6 @@ use dormouse_domain::{
     decide::MAX_TEXT_BYTES,
     entry::FinalStatus,
     message::Content,
-    next::exhausted,
     plan::{self, Rules},
     run::Status,
 };
@@ -28,7 +27,7 @@ pub struct Changed {
 impl Engine {
     /// Adds a message. A run that works reads it with its next model call; one that waits, after
     /// what it waits for, or, where the agent file says so, instead of it; one that ended goes on
-    /// with it, unless it was cancelled or has reached a ceiling (D12).
+    /// with it, unless it was cancelled (D12). One that has reached a ceiling asks first.
     ///
     /// # Errors
     /// [`Problem`].
@@ -44,13 +43,9 @@ impl Engine {
         }
         let note = "the agent reads the message with its next model call: after what the run waits for, or, where the \
                     agent file says so, instead of it";
-        self.change(by, run_id, key, note, |run, now| {
+        self.change(by, run_id, key, note, |run, _| {
             if run.cancel.is_some() {
                 return Err(Problem::WrongState("the run was cancelled, which is final; start a new one".to_owned()));
-            }
-            // Nobody would read it: the run would only fail, and close what can still be decided.
-            if let (Some(_), Some(why)) = (&run.outcome, exhausted(run, now)) {
-                return Err(Problem::WrongState(format!("the run is over, and {why}; start a new one")));
             }
             let supersedes =
                 run.definition.on_message == OnMessage::Supersede && run.driver.is_none() && run.waits_for_person();

@@ -135,7 +135,8 @@ impl Engine {
     ) -> Result<Amendment<Responded>, Problem> {
         let today = self.ports.agents.policy(&run.agent);
         let fits = |arguments: &Value| {
-            let tool = run.definition.tool(&row.tool).ok_or_else(|| format!("the agent has no tool {}", row.tool))?;
+            let name = row.tool.as_deref().unwrap_or_default();
+            let tool = run.definition.tool(name).ok_or_else(|| format!("the agent has no tool {name:?}"))?;
             self.ports.tools.validate(tool, arguments)?;
             // A person's word is no way around what is forbidden (E5, case 12).
             policy::forbidden(tool, arguments, &[&run.definition.policy, &today]).map_or(Ok(()), Err)

@@ -74,7 +74,10 @@ fn client() -> Result<Client, Failure> {
         .no_proxy() // what a process talks to is its configuration's business alone
         .user_agent(concat!("dormouse/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| failure(FailureClass::Network, format!("no HTTP client: {}", chain(error))))
+        .map_err(|error| Failure {
+            free: true,
+            ..failure(FailureClass::Network, format!("no HTTP client: {}", chain(error)))
+        })
 }
 
 fn unreachable_provider(error: reqwest::Error, timeout: Duration) -> Failure {
@@ -84,7 +87,8 @@ fn unreachable_provider(error: reqwest::Error, timeout: Duration) -> Failure {
     if error.is_timeout() && !error.is_connect() {
         return failure(FailureClass::Network, format!("no whole reply within {} ms", timeout.as_millis()));
     }
-    failure(FailureClass::Network, chain(error))
+    let never_sent = error.is_connect();
+    Failure { free: never_sent, ..failure(FailureClass::Network, chain(error)) }
 }
 
 /// An error and its causes in a line, without the address: it may hold credentials.
@@ -115,7 +119,9 @@ async fn refused(mut response: Response) -> Failure {
     let said = Said::read(&String::from_utf8_lossy(&bytes));
     let class = if said.is_out_of_quota() { FailureClass::Rejected } else { class_of(status) };
     let retry_after_ms = retry_after_ms.filter(|_| class.is_retryable());
-    Failure { class, message: format!("HTTP {status}{said}"), retry_after_ms }
+    // Somebody between us and the provider gave up, who does not know whether a model worked.
+    let free = !matches!(status, 408 | 502 | 504);
+    Failure { retry_after_ms, free, ..failure(class, format!("HTTP {status}{said}")) }
 }
 
 /// What a status means. Sources: Anthropic, "Errors"; OpenAI, "Error codes".

@@ -100,5 +100,5 @@ impl Models for Providers {
 
 /// A failure without a wait of the provider's choosing.
 pub(crate) fn failure(class: FailureClass, message: impl Into<String>) -> Failure {
-    Failure { class, message: message.into(), retry_after_ms: None }
+    Failure::new(class, message)
 }

@@ -134,7 +134,7 @@ impl ScriptedModels {
 
     /// Prepares a failure.
     pub fn fail(&self, class: FailureClass) {
-        let failure = Failure { class, message: "prepared by the test".to_owned(), retry_after_ms: None };
+        let failure = Failure::new(class, "prepared by the test");
         locked(&self.replies).push_back(Err(failure));
     }
 

@@ -80,6 +80,10 @@ pub enum Say {
     Retry,
     /// Nobody will know.
     Abort,
+    /// The run may have one more turn.
+    Raise,
+    /// The run ends at its ceiling.
+    Stop,
     /// An approval of other arguments than those stored.
     Forged,
     /// An approval by somebody whose request it is not.
@@ -124,7 +128,7 @@ impl Config {
     /// # Errors
     /// What is wrong with its file.
     pub fn definition(&self) -> anyhow::Result<Definition> {
-        let text = format!("models = [\"m:one\", \"m:two\"]\n{}\n{TOOLS}", self.agent);
+        let text = format!("models = [\"scripted:one\", \"scripted:two\"]\n{}\n{TOOLS}", self.agent);
         agent_file::parse(&text, "agent", STEP_MS).map_err(|faults| anyhow::anyhow!("{}: {faults:?}", self.name))
     }
 
@@ -199,6 +203,7 @@ const MOVES_ON: &str = "wait = \"1m\"\ndecide_within = \"10m\"";
 const NEXT_TURN: &str = "wait = \"1m\"\ndecide_within = \"10m\"\nlate_decision = \"next_turn\"";
 const SUPERSEDES: &str = "wait = \"1m\"\ndecide_within = \"10m\"\non_message = \"supersede\"";
 const DENIES: &str = "wait = \"1m\"\ndecide_within = \"10m\"\non_wait_expired = \"deny\"";
+const ONE_TURN: &str = "wait = \"10m\"\ndecide_within = \"10m\"\n[limits]\nturns = 1";
 const NONE: Bounds = Bounds {
     crashes: 0,
     panics: 0,
@@ -213,6 +218,9 @@ const NONE: Bounds = Bounds {
 
 /// Everything that a person can say of a call that asks and of one whose outcome is not known.
 const ANY: &[Say] = &[Say::Approve, Say::Deny, Say::Result, Say::Retry, Say::Abort, Say::Answer, Say::Quit];
+
+/// What a person can say of a ceiling, and of what comes after it.
+const CEILING: &[Say] = &[Say::Raise, Say::Stop, Say::Approve, Say::Deny];
 
 /// Decides some request by one of these.
 macro_rules! decide {
@@ -292,6 +300,15 @@ fn people(base: &Config) -> Vec<Config> {
             size: Size::Short,
             turns: &[&["auto", "do"]],
             people: &[&[Intent::Pause, Intent::Resume], &[decide!(&[Say::Approve])]],
+            ..base.clone()
+        },
+        Config {
+            name: "ceiling",
+            size: Size::Short,
+            turns: &[&["do"]],
+            people: &[&[decide!(CEILING), decide!(CEILING)], &[decide!(&[Say::Raise, Say::Stop])]],
+            bounds: Bounds { ticks: 1, ..NONE },
+            agent: ONE_TURN,
             ..base.clone()
         },
         Config {

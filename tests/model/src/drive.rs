@@ -208,7 +208,12 @@ impl Protocol {
             (Some(Fault::NeverAsks), Next::Rest { open, .. })
                 if open.iter().any(|opened| opened.kind == RequestKind::Uncertain) =>
             {
-                Next::Dispatch(open.iter().map(|opened| opened.call).collect())
+                Next::Dispatch(open.iter().filter_map(|opened| opened.call).collect())
+            }
+            (Some(Fault::Spends), Next::Rest { open, .. })
+                if open.iter().any(|opened| opened.kind == RequestKind::Budget) =>
+            {
+                Next::CallModel
             }
             (_, next) => next,
         }
@@ -304,7 +309,7 @@ impl Protocol {
         let run = &drive.known.run;
         match drive.hand {
             Hand::Failed(class, began) => {
-                let failure = Failure { class, message: "no".to_owned(), retry_after_ms: None };
+                let failure = Failure::new(class, "no");
                 let fact = retry::after(run, &failure, began, state.now);
                 self.append(state, drive, fact, Then::Work, heard)
             }

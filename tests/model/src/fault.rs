@@ -26,6 +26,8 @@ pub enum Fault {
     NeverAsks,
     /// A driver does not look whether the run is paused.
     IgnoresPause,
+    /// A driver asks the model whatever the run has used.
+    Spends,
     /// A driver that has nothing to do goes on without waiting for the person.
     Impatient,
     /// The sweep moves `due_at` on and sends nothing.

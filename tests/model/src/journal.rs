@@ -72,12 +72,14 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         outcome,
         state: _,
         usage: _,
+        cost: _,
+        ceilings,
         worked_ms: _,
         trouble,
         deaths,
         wire_ids: _,
     } = run;
-    (mode, len, turns, messages, requests, moved_on).hash(state);
+    (mode, len, turns, messages, requests, moved_on, ceilings).hash(state);
     driver.as_ref().map(|driver| (&driver.id, driver.until)).hash(state);
     (paused, cancel, outcome, trouble, deaths).hash(state);
 }

@@ -277,7 +277,7 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let conditions: [fn(&Self, &State) -> bool; 14] = [
+        let conditions: [fn(&Self, &State) -> bool; Rule::ALL.len()] = [
             |_, state| !state.broken.has(Rule::I1),
             |_, state| !state.broken.has(Rule::I2),
             |_, state| !state.broken.has(Rule::I3),
@@ -289,6 +289,7 @@ impl Model for Protocol {
             |_, state| !state.broken.has(Rule::I9),
             |_, state| !state.broken.has(Rule::I10),
             |_, state| !state.broken.has(Rule::I11),
+            |_, state| !state.broken.has(Rule::C5),
             |_, state| !state.broken.has(Rule::B8),
             |_, state| !state.broken.has(Rule::Late),
             |_, state| !state.broken.has(Rule::Rest),

@@ -4,6 +4,7 @@
 use dormouse_domain::{
     Fact, Mode, Principal, RequestKey, Run,
     agent::OnMessage,
+    budget::Amounts,
     decide::{self, Answer, Deciding, Refusal, Resolution},
     item::wake_at,
     message::Content,
@@ -110,11 +111,13 @@ impl Say {
         match kind {
             RequestKind::Approval => match self {
                 Self::Approve | Self::Edit | Self::Deny | Self::Forged | Self::Stranger => true,
-                Self::Answer | Self::Quit | Self::Result | Self::Retry | Self::Abort => false,
+                Self::Answer | Self::Quit | Self::Result | Self::Retry | Self::Abort | Self::Raise | Self::Stop => {
+                    false
+                }
             },
             RequestKind::Question => matches!(self, Self::Answer | Self::Quit),
             RequestKind::Uncertain | RequestKind::External => matches!(self, Self::Result | Self::Retry | Self::Abort),
-            RequestKind::Budget => false,
+            RequestKind::Budget => matches!(self, Self::Raise | Self::Stop),
         }
     }
 
@@ -137,6 +140,11 @@ impl Say {
             Self::Result => (owner(), settle(Resolution::Result("it did".to_owned()))),
             Self::Retry => (owner(), Answer { digest: shown, ..settle(Resolution::Retry) }),
             Self::Abort => (owner(), settle(Resolution::Abort)),
+            Self::Raise => {
+                let by = Some(Amounts { turns: 1, ..Amounts::default() });
+                (owner(), Answer { by, ..bare(DecisionKind::Raise) })
+            }
+            Self::Stop => (owner(), bare(DecisionKind::Stop)),
             Self::Forged => {
                 let other = dormouse_domain::Digest::of(b"other").as_str().to_owned();
                 (owner(), Answer { digest: Some(other), ..approve })

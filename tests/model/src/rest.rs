@@ -120,7 +120,7 @@ fn all_decidable(state: &State) -> bool {
             RequestKind::Approval => Say::Approve,
             RequestKind::Question => Say::Answer,
             RequestKind::Uncertain | RequestKind::External => Say::Retry,
-            RequestKind::Budget => return false,
+            RequestKind::Budget => Say::Raise,
         };
         let (by, answer) = say.answer(row);
         decide::check(row, &answer, &by.into(), state.now, &|_| Ok(())).is_ok()

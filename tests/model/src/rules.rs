@@ -28,6 +28,8 @@ pub enum Rule {
     I10,
     /// Unknown is never yes.
     I11,
+    /// No model is asked at a ceiling.
+    C5,
     /// Pause starts nothing, cancel is final.
     B8,
     /// What comes after the conversation went on takes effect, and the model is told of it once (E1, E6
@@ -39,7 +41,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::I1,
         Self::I2,
         Self::I3,
@@ -51,6 +53,7 @@ impl Rule {
         Self::I9,
         Self::I10,
         Self::I11,
+        Self::C5,
         Self::B8,
         Self::Late,
         Self::Rest,
@@ -71,6 +74,7 @@ impl Rule {
             Self::I9 => "I9",
             Self::I10 => "I10",
             Self::I11 => "I11",
+            Self::C5 => "C5",
             Self::B8 => "B8",
             Self::Late => "E6 to E9",
             Self::Rest => "rest",

@@ -17,7 +17,7 @@ fn broken(fault: Option<Fault>, name: &str) -> Vec<&'static str> {
 }
 
 /// Each fault, where it is planted, and a rule that it is seen to break.
-const PLANTED: [(Fault, &str, Rule); 16] = [
+const PLANTED: [(Fault, &str, Rule); 17] = [
     (Fault::NoSecondLook, "control", Rule::I1),
     (Fault::ToolsFirst, "lost-replies", Rule::I2),
     (Fault::ResultDropped, "control", Rule::I3),
@@ -32,6 +32,7 @@ const PLANTED: [(Fault, &str, Rule); 16] = [
     (Fault::WrongSeen, "lost-replies", Rule::I10),
     (Fault::HopesForTheBest, "double-click", Rule::I11),
     (Fault::IgnoresPause, "control", Rule::B8),
+    (Fault::Spends, "ceiling", Rule::C5),
     (Fault::Impatient, "siblings", Rule::Late),
     (Fault::SilentSweep, "approve", Rule::Rest),
 ];

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_domain::{Definition, agent_file, policy::Policy};
+use dormouse_domain::{
+    Definition, agent_file,
+    policy::Policy,
+    price::{Cost, ModelPrice, Price},
+};
 use dormouse_engine::ports::Agents;
 
 use crate::dice::Dice;
@@ -27,7 +31,12 @@ impl SimAgents {
         let mut agents = BTreeMap::new();
         for name in ["one", "two"] {
             let file = file(dice);
-            let agent = agent_file::parse(&file, name, 600_000).map_err(|faults| format!("{file}: {faults:?}"))?;
+            let mut agent = agent_file::parse(&file, name, 600_000).map_err(|faults| format!("{file}: {faults:?}"))?;
+            // One call of which nobody knows what it used costs nothing, something, or more than a run may.
+            let output = Cost::of_dollars(dice.pick(&[0.0, 0.0, 0.000_01, 0.000_1]));
+            for ModelPrice { price, .. } in &mut agent.prices {
+                *price = Price { input: Cost::ZERO, output, cache_read: Cost::ZERO, cache_write: Cost::ZERO, ..*price };
+            }
             agents.insert(name.to_owned(), Arc::new(agent));
         }
         Ok(Self(agents))

@@ -47,6 +47,8 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
             Decision::Settle { resolution: Resolution::Result(_) } => "settles with a result",
             Decision::Settle { resolution: Resolution::Retry } => "settles by a retry",
             Decision::Settle { resolution: Resolution::Abort } => "settles by leaving it",
+            Decision::Raise { .. } => "raises a ceiling",
+            Decision::Stop => "stops at a ceiling",
         }),
         Fact::MessageAdded { supersedes: true, .. } => sim.count("message supersedes"),
         Fact::RunStarted { .. }
@@ -161,6 +163,7 @@ pub const EXPECTED: &[&str] = &[
     "asks Approval",
     "asks Question",
     "asks Uncertain",
+    "asks Budget",
     "decides to approve",
     "decides by link",
     "approves with other arguments",
@@ -174,6 +177,8 @@ pub const EXPECTED: &[&str] = &[
     "settles with a result",
     "settles by a retry",
     "settles by leaving it",
+    "raises a ceiling",
+    "stops at a ceiling",
     "decided after the end",
     "message supersedes",
     // Every end of a step and of a sweep, but two: a driver is only overtaken if it lives longer than its

@@ -82,6 +82,7 @@ fn granted(runs: &BTreeMap<RunId, Book>, id: &RunId, plan: &Plan, (tool, raw): M
         RuleScope::Owner => same_owner && same_agent,
         RuleScope::Agent => same_agent,
     };
-    let covers = here && row.tool == tool && row.arguments == arguments && rule.starts_with(scope.as_str());
+    let covers =
+        here && row.tool.as_deref() == Some(tool) && row.arguments == arguments && rule.starts_with(scope.as_str());
     if covers { Ok(()) } else { Err(format!("A12: the rule {rule} is not for {tool} {arguments} in {id}")) }
 }

@@ -236,5 +236,7 @@ fn means(answer: &Answer, row: &Request, decision: &Decision) -> bool {
         Decision::Deny { reason } => answer.decision == DecisionKind::Deny && answer.reason == *reason,
         Decision::Answer { answer: given, .. } => answer.answer.as_ref() == Some(given),
         Decision::Settle { resolution } => answer.resolution.as_ref() == Some(resolution),
+        Decision::Raise { amount } => answer.by == Some(*amount),
+        Decision::Stop => answer.decision == DecisionKind::Stop,
     }
 }

@@ -35,7 +35,7 @@ impl Models for SimModels {
         if span > timeout {
             self.sim.count("model too slow");
             let message = "no reply in time".to_owned();
-            return Err(Failure { class: FailureClass::Network, message, retry_after_ms: None });
+            return Err(Failure::new(FailureClass::Network, message));
         }
         if self.sim.fault(swarm.model_dies)
             && let Some(actor) = actor
@@ -64,7 +64,7 @@ impl SimModels {
             tokio::time::sleep(timeout).await;
         }
         let retry_after_ms = (class == RateLimited).then(|| self.sim.dice.pick(&[100, 5_000, 60_000]));
-        Failure { class, message: "the provider fails".to_owned(), retry_after_ms }
+        Failure { retry_after_ms, ..Failure::new(class, "the provider fails") }
     }
 
     fn reply(&self, prompt: &Prompt<'_>) -> Reply {

@@ -7,8 +7,10 @@ use std::{
 
 use dormouse_domain::{
     Mode, RequestId, RunId,
+    budget::Amounts,
     decide::{Answer, Resolution},
     message::Content,
+    price::Cost,
     request::{DecisionKind, Request, RequestKind, RequestStatus, RuleScope},
 };
 use dormouse_engine::{Changed, Engine, RulesOf, StartRun, ports::Clock};
@@ -16,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     client::{self, TRIES},
+    dice::Dice,
     hosts::Host,
     ledger::{Sent, Told},
     sim::locked,
@@ -325,6 +328,19 @@ async fn wait_until(world: &World, at: u64) {
     pause(at.saturating_sub(world.sim.time.now().0).min(20 * 60_000)).await;
 }
 
+/// How much more somebody lets a run use: mostly enough.
+fn more(dice: &Dice, request: &Request) -> Amounts {
+    let few = Amounts { turns: u32::try_from(dice.range(0..=3)).unwrap_or(1), ..Amounts::default() };
+    let Some(budget) = request.budget.filter(|_| dice.chance(900)) else { return few };
+    let missing = Amounts {
+        turns: (budget.used.turns + 1).saturating_sub(budget.ceilings.turns),
+        tokens: (budget.used.tokens + 1_000).saturating_sub(budget.ceilings.tokens),
+        cost: Cost(budget.used.cost.0.saturating_sub(budget.ceilings.cost.0)).plus(Cost::of_dollars(1.0)),
+        wall_ms: (budget.used.wall_ms + 60_000).saturating_sub(budget.ceilings.wall_ms),
+    };
+    missing.plus(&few)
+}
+
 /// An answer to `request` by chance.
 fn given(world: &World, request: &Request, text: &str) -> Answer {
     let dice = &world.sim.dice;
@@ -346,7 +362,11 @@ fn given(world: &World, request: &Request, text: &str) -> Answer {
             };
             Answer { resolution: Some(resolution), ..blank(DecisionKind::Settle) }
         }
-        RequestKind::Approval | RequestKind::Budget => match dice.range(0..=99) {
+        RequestKind::Budget => match dice.range(0..=9) {
+            0..=6 => Answer { by: Some(more(dice, request)), ..blank(DecisionKind::Raise) },
+            _ => blank(DecisionKind::Stop),
+        },
+        RequestKind::Approval => match dice.range(0..=99) {
             0..55 => blank(DecisionKind::Approve),
             55..65 => {
                 let n = dice.range(0..=3);

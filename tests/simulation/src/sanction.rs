@@ -148,7 +148,7 @@ impl Sanction {
                 }
             }
             Fact::Suspended { requests, .. } => {
-                let own = (0..).zip(requests).filter(|(_, opened)| opened.call == call.call);
+                let own = (0..).zip(requests).filter(|(_, opened)| opened.call == Some(call.call));
                 self.asked.extend(own.map(|(ordinal, _)| RequestKey::new(entry.index, ordinal)));
             }
             Fact::RequestDecided { request, decision, digest, .. } if self.asked.contains(request) => {
@@ -199,6 +199,8 @@ impl Sanction {
                 self.settled = true;
                 return;
             }
+            // Of the run, not of a call.
+            Decision::Raise { .. } | Decision::Stop => return,
         }
         self.other_arguments |= !same;
     }

@@ -7,7 +7,7 @@ use dormouse_testkit::{World, agent, call, say};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
-const AGENT: &str = r#"
+pub(crate) const AGENT: &str = r#"
     models = ["scripted:x"]
     max_mode = "auto_edit"
     [[tools]]

@@ -86,7 +86,16 @@ async fn answers_that_do_not_fit_are_told_why() {
             "`arguments` does not go",
         ),
         (json!({ "decision": "approve", "scope": "run", "digest": digest }), "invalid-answer", "`scope` does not go"),
-        (json!({ "decision": "approve", "by": "bob", "digest": digest }), "invalid-answer", "`by` does not go"),
+        (
+            json!({ "decision": "approve", "by": { "turns": 1 }, "digest": digest }),
+            "invalid-answer",
+            "`by` does not go",
+        ),
+        (json!({ "decision": "raise", "by": "bob" }), "invalid-body", "{turns?, tokens?, cost_usd?, wall_s?}"),
+        (json!({ "decision": "raise", "by": { "money": 1 } }), "invalid-body", "unknown field `money`"),
+        (json!({ "decision": "raise", "by": { "turns": -1 } }), "invalid-body", "by.turns"),
+        (json!({ "decision": "raise", "by": { "cost_usd": -0.5 } }), "invalid-answer", "`by.cost_usd`"),
+        (json!({ "decision": "raise", "by": { "wall_s": 1e300 } }), "invalid-answer", "`by.wall_s`"),
         (json!({ "decision": "approve", "reason": "ok", "digest": digest }), "invalid-answer", "`reason` does not go"),
         (json!({ "decision": "deny", "reason": "x".repeat(16_385) }), "invalid-answer", "16385 bytes"),
     ] {

@@ -1,9 +1,10 @@
 //! The shapes that clients rely on, whole.
 
-use dormouse_testkit::{call, say};
+use dormouse_domain::price::Cost;
+use dormouse_testkit::{agent, call, say};
 use serde_json::{Value, json};
 
-use crate::app::{App, approval, event, respond_url};
+use crate::app::{AGENT, App, approval, event, respond_url};
 
 const AT: &str = "2023-11-14T22:13:20.000Z";
 const NEXT_DAY: &str = "2023-11-15T22:13:20.000Z";
@@ -58,7 +59,7 @@ async fn a4_c3_a_run_and_its_request() {
         "mode": "normal",
         "metadata": {},
         "turns": 1,
-        "usage": { "input_tokens": 10, "output_tokens": 5 },
+        "usage": { "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.0 },
         "pending": 1,
         "repeats": { "while_pending": 0, "after_refusal": 0 },
         "created_at": AT,
@@ -123,6 +124,53 @@ async fn a_question() {
     ] {
         assert_eq!(request[field], value, "{field}");
     }
+}
+
+#[tokio::test]
+async fn c5_a_ceiling_and_its_raise() {
+    let app = App::new();
+    let mut definition = agent("ops", &format!("limits = {{ turns = 1, cost_usd = 2.5 }}\n{AGENT}"));
+    definition.prices[0].price.input = Cost::of_dollars(0.125);
+    app.world.agents.add(definition);
+    let run = app.run("ann", vec![vec![call("l", "no_such_tool", "{}")], vec![say("done")]]).await;
+    let view = app.get("ann", &format!("/v1/runs/{run}")).await.expect(200);
+    assert_eq!((&view["status"], &view["usage"]["cost_usd"]), (&json!("waiting"), &json!(1.25)));
+    let request = &view["requests"][0];
+    let digest = &request["digest"];
+    assert_eq!(
+        *request,
+        json!({
+            "request_id": request["request_id"],
+            "run_id": run,
+            "kind": "budget",
+            "status": "pending",
+            "summary": "the limit of 1 turns is reached",
+            "budget": {
+                "ceilings": { "turns": 1, "tokens": 400_000, "cost_usd": 2.5, "wall_s": 21_600.0 },
+                "used": { "turns": 1, "tokens": 15, "cost_usd": 1.25, "wall_s": 0.0 },
+            },
+            "digest": digest,
+            "mutates": false,
+            "decisions": ["raise", "stop"],
+            "reasons": ["the limit of 1 turns is reached"],
+            "agents": ["ops"],
+            "owner": ann(),
+            "repeats": { "while_pending": 0, "after_refusal": 0 },
+            "opened_at": AT,
+            "wait_until": NEXT_DAY,
+            "decide_by": NEXT_DAY,
+        })
+    );
+    let raise = json!({ "decision": "raise", "by": { "turns": 1, "cost_usd": 0.5, "wall_s": 1.5 } });
+    let decided = app.post("ann", &respond_url(request), raise).await.expect(200);
+    let raised = json!({ "turns": 1, "tokens": 0, "cost_usd": 0.5, "wall_s": 1.5 });
+    assert_eq!(decided["decision"], json!({ "decision": "raise", "raised": raised, "by": ann(), "at": AT }));
+    app.step(&run).await;
+    let journal = app.get("ann", &format!("/v1/runs/{run}/journal")).await.expect(200);
+    let items = journal["items"].as_array().unwrap();
+    let entry = items.iter().find(|item| item["kind"] == "RequestDecided").unwrap();
+    assert_eq!(entry["decision"], json!({ "decision": "raise", "raised": raised }));
+    assert_eq!(app.get("ann", &format!("/v1/runs/{run}")).await.expect(200)["status"], "completed");
 }
 
 #[tokio::test]

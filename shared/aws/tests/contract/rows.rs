@@ -30,6 +30,7 @@ fn definition(system: &str) -> Definition {
         on_message: OnMessage::Queue,
         reply_within_ms: 3_000,
         limits: Limits { turns: 1, tokens: 1, cost_usd: 1.0, wall_ms: 1 },
+        prices: vec![],
         tools: vec![],
         approvers: None,
         policy: dormouse_domain::policy::Policy::default(),

@@ -76,6 +76,7 @@ pub(crate) fn item(run: &RunId, owner: &Principal, updated_at: Millis, due_at: O
             cache_write_tokens: 0,
             incomplete: false,
         },
+        cost: dormouse_domain::budget::Spent { total: dormouse_domain::price::Cost(7), at_most: true },
         pending: 0,
         repeats: Repeats { while_pending: 1, after_refusal: 2 },
         last_reply: None,
@@ -91,12 +92,13 @@ pub(crate) fn request(run: &RunId, key: RequestKey, inbox: &Principal, opened_at
     let arguments = serde_json::json!({ "service": "shop", "replicas": 3 });
     Request {
         id: RequestId { run: run.clone(), key },
-        call: CallKey::new(2, 0),
+        call: Some(CallKey::new(2, 0)),
         kind: RequestKind::Approval,
         status: RequestStatus::Pending,
         owner: inbox.clone(),
         approvers: None,
-        tool: "deploy".into(),
+        tool: Some("deploy".into()),
+        budget: None,
         summary: "deploy(service: \"shop\")".into(),
         digest: Digest::of(arguments.to_string().as_bytes()),
         arguments,

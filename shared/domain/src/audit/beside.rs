@@ -16,6 +16,9 @@ impl Audit {
             return broken("E6", &format!("it goes on without request {key}, which does not wait"));
         };
         let (call, windows) = (book.call, book.windows);
+        let Some(call) = call else {
+            return broken("C5", &format!("it goes on without request {key}, at its ceiling"));
+        };
         let book = self.call(call)?;
         let twice = std::mem::replace(&mut book.moved_on, true);
         ensure(!twice, "E6", &format!("it goes on without {call} a second time"))?;

@@ -121,7 +121,7 @@ impl Audit {
         ensure(in_time, "I9", &format!("due at {due_at:?} where {latest:?} is wanted"))?;
         // The same once more, from the books alone.
         let pending = self.requests.values().filter(|book| book.pending);
-        let expires = pending.map(|book| match self.calls.get(&book.call) {
+        let expires = pending.map(|book| match book.call.and_then(|call| self.calls.get(&call)) {
             Some(call) if !call.moved_on => book.windows.stops_waiting_at(),
             Some(_) | None => book.windows.expires_at(),
         });

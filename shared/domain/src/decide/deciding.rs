@@ -41,7 +41,7 @@ pub fn record(
     let about_arguments = match &decision {
         Decision::Approve | Decision::Always { .. } | Decision::Edit { .. } => true,
         Decision::Settle { resolution } => *resolution == Resolution::Retry,
-        Decision::Deny { .. } | Decision::Answer { .. } => false,
+        Decision::Deny { .. } | Decision::Answer { .. } | Decision::Raise { .. } | Decision::Stop => false,
     };
     let digest = about_arguments.then(|| request.digest.clone());
     let rule = rule(run, request, &decision, by, now);
@@ -75,16 +75,17 @@ pub fn record(
 /// The standing rule that an `always` makes, which is stored with it.
 fn rule(run: &Run, request: &Request, decision: &Decision, by: &Principal, now: Millis) -> Option<StandingRule> {
     let Decision::Always { scope, pattern } = decision else { return None };
+    let tool = request.tool.as_ref()?;
     let what = match pattern {
-        None => Covered::Exact(policy::rule_digest(&request.tool, &request.arguments).ok()?),
-        Some(name) => Covered::Pattern(run.definition.tool(&request.tool)?.always.get(name)?.clone()),
+        None => Covered::Exact(policy::rule_digest(tool, &request.arguments).ok()?),
+        Some(name) => Covered::Pattern(run.definition.tool(tool)?.always.get(name)?.clone()),
     };
     Some(StandingRule {
         id: format!("{}.{}", scope.as_str(), request.id),
         tenant: run.owner.tenant.clone(),
         scope: scope.of(&run.id, &run.owner, &run.agent),
         agent: run.agent.clone(),
-        tool: request.tool.clone(),
+        tool: tool.clone(),
         what,
         about: display::request(request, Extent::Listed).summary,
         owner: run.owner.clone(),

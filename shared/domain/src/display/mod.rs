@@ -46,8 +46,8 @@ pub enum Extent {
 /// sent back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shown {
-    /// The tool.
-    pub tool: String,
+    /// The tool, if it is about a call.
+    pub tool: Option<String>,
     /// One line that says what would run.
     pub summary: String,
     /// The arguments.
@@ -81,7 +81,7 @@ pub fn request(request: &Request, extent: Extent) -> Shown {
     let question = request.question.as_ref();
     let options = question.into_iter().flat_map(|question| &question.options).map(option).collect();
     Shown {
-        tool: line(&request.tool),
+        tool: request.tool.as_ref().map(line),
         summary: text::contained(&request.summary),
         warnings: lookalike::warnings(&arguments),
         arguments,

@@ -78,7 +78,9 @@ fn changes_arguments(decision: &Decision) -> bool {
         | Decision::Always { .. }
         | Decision::Deny { .. }
         | Decision::Answer { .. }
-        | Decision::Settle { .. } => false,
+        | Decision::Settle { .. }
+        | Decision::Raise { .. }
+        | Decision::Stop => false,
     }
 }
 

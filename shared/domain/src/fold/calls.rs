@@ -3,6 +3,7 @@
 use super::Folded;
 use crate::{
     agent::Replay,
+    budget,
     decide::{Decision, Resolution},
     entry::{CallResult, Dispatched, Entry, Opened, Replanned},
     ids::{CallKey, Principal, RequestKey},
@@ -184,22 +185,32 @@ impl Run {
         for (ordinal, opened) in requests.iter().enumerate() {
             let ordinal = u32::try_from(ordinal).map_err(|error| error.to_string())?;
             let key = RequestKey::new(entry.index, ordinal);
-            let call = self.call_mut(opened.call)?;
-            match call.state {
-                CallState::Asking(_) | CallState::Unknown { .. } => {}
-                CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
-                    return Err(format!("call {} asks for nothing", opened.call));
-                }
-            }
-            call.state = CallState::Pending { request: key };
-            let moved_on = call.moved_on.is_some();
-            let repeats = self.call(opened.call).map(|call| same::repeats(self, call)).unwrap_or_default();
-            self.repeats.after_refusal += u32::from(repeats.after_refusal > 0);
+            let moved_on = match opened.call {
+                Some(call) => self.asked_about(call, key)?,
+                None if opened.kind == RequestKind::Budget && budget::pending(self).is_none() => false,
+                None => return Err(format!("request {key} is about no call")),
+            };
             let (call, kind, windows) = (opened.call, opened.kind, opened.windows);
             let request = OpenedRequest { call, kind, windows, status: RequestStatus::Pending, moved_on };
             self.requests.insert(key, request);
         }
         self.lose_running("its step suspended while it ran")
+    }
+
+    /// Call `asking` waits for request `key` from now on. Tells whether the conversation went on without it.
+    fn asked_about(&mut self, asking: CallKey, key: RequestKey) -> Result<bool, String> {
+        let call = self.call_mut(asking)?;
+        match call.state {
+            CallState::Asking(_) | CallState::Unknown { .. } => {}
+            CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
+                return Err(format!("call {asking} asks for nothing"));
+            }
+        }
+        call.state = CallState::Pending { request: key };
+        let moved_on = call.moved_on.is_some();
+        let repeats = self.call(asking).map(|call| same::repeats(self, call)).unwrap_or_default();
+        self.repeats.after_refusal += u32::from(repeats.after_refusal > 0);
+        Ok(moved_on)
     }
 
     /// The conversation goes on; the request stays.
@@ -208,15 +219,17 @@ impl Run {
         if request.status != RequestStatus::Pending || request.moved_on {
             return Err(format!("the conversation does not wait for request {key}"));
         }
+        let Some(call) = request.call else {
+            return Err(format!("the conversation cannot go on without request {key}"));
+        };
         request.moved_on = true;
-        let call = request.call;
         self.call_mut(call)?.moved_on = Some(key);
         self.moved_on.insert(call);
         Ok(())
     }
 
-    /// Closes a pending request.
-    pub(super) fn close(&mut self, key: RequestKey, status: RequestStatus) -> Result<CallKey, String> {
+    /// Closes a pending request. Returns the call that it is about, if it is about one.
+    pub(super) fn close(&mut self, key: RequestKey, status: RequestStatus) -> Result<Option<CallKey>, String> {
         let request = self.requests.get_mut(&key).ok_or_else(|| format!("there is no request {key}"))?;
         if request.status != RequestStatus::Pending {
             return Err(format!("request {key} is closed already"));
@@ -226,7 +239,9 @@ impl Run {
     }
 
     pub(super) fn decided(&mut self, key: RequestKey, decision: &Decision, by: &Principal) -> Folded {
-        let call = self.close(key, RequestStatus::Decided)?;
+        let Some(call) = self.close(key, RequestStatus::Decided)? else {
+            return self.ceiling_decided(key, decision, by);
+        };
         if self.has_completed() {
             // For this one the agent can be woken again, also where its models failed for the one before.
             self.trouble = Trouble::default();
@@ -253,6 +268,7 @@ impl Run {
             }
             Decision::Settle { resolution: Resolution::Result(result) } => Ending::Settled { result: result.clone() },
             Decision::Settle { resolution: Resolution::Abort } => Ending::Abandoned,
+            Decision::Raise { .. } | Decision::Stop => return Err(format!("request {key} is about a call")),
         };
         self.end(call, ending, cancel.is_none())?;
         match (cancel, &self.outcome) {
@@ -260,6 +276,26 @@ impl Run {
             (Some(cancel), None) => self.cancelled(cancel),
             // The run is over already: what is left to cancel is what still waits beside it.
             (Some(_), Some(_)) => self.drop_pending(),
+        }
+    }
+
+    /// Somebody said what becomes of a run that has reached a ceiling.
+    fn ceiling_decided(&mut self, key: RequestKey, decision: &Decision, by: &Principal) -> Folded {
+        match decision {
+            Decision::Raise { amount } => {
+                self.ceilings = self.ceilings.plus(amount);
+                Ok(())
+            }
+            Decision::Stop => {
+                let why = "a ceiling was reached, and was not raised".to_owned();
+                self.cancelled(Cancel { by: by.clone(), why })
+            }
+            Decision::Approve
+            | Decision::Always { .. }
+            | Decision::Edit { .. }
+            | Decision::Deny { .. }
+            | Decision::Answer { .. }
+            | Decision::Settle { .. } => Err(format!("request {key} is about no call")),
         }
     }
 
@@ -288,7 +324,7 @@ impl Run {
     pub(super) fn drop_pending(&mut self) -> Folded {
         let pending: Vec<_> = self.pending().map(|(key, request)| (key, request.kind)).collect();
         for (key, kind) in pending {
-            let call = self.close(key, RequestStatus::Cancelled)?;
+            let Some(call) = self.close(key, RequestStatus::Cancelled)? else { continue };
             match kind {
                 RequestKind::Uncertain | RequestKind::External => {
                     let call = self.call_mut(call)?;

@@ -13,6 +13,7 @@ use forked::Fork;
 
 use crate::{
     agent::Definition,
+    budget::{self, Amounts, Spent, next_call_at_most},
     entry::{DriverStop, Entry, Fact, FinalStatus, Outcome},
     ids::{CallKey, Millis, RunId},
     kv::State,
@@ -53,6 +54,7 @@ impl Run {
         let Fact::RunStarted { owner, agent, definition: digest, mode, input, metadata } = &first.fact else {
             return Err(corrupt("the first entry is not RunStarted"));
         };
+        let ceilings = Amounts::from(&definition.limits);
         Ok(Self {
             id,
             definition,
@@ -76,6 +78,8 @@ impl Run {
             outcome: None,
             state: State::default(),
             usage: crate::message::Usage::default(),
+            cost: Spent::default(),
+            ceilings,
             worked_ms: 0,
             trouble: Trouble::default(),
             deaths: Deaths::default(),
@@ -109,7 +113,10 @@ impl Run {
             Fact::DriverStarted { until } => self.driver_started(entry, *until),
             Fact::DriverStopped { stop } => self.driver_stopped(entry.at, stop),
             Fact::ModelReplied { .. } => self.model_replied(entry),
-            Fact::ModelFailed { message, attempt, retry_at, next_model, waited_ms, .. } => {
+            Fact::ModelFailed { message, attempt, retry_at, next_model, waited_ms, free, .. } => {
+                if !free {
+                    self.cost.add_at_most(next_call_at_most(self));
+                }
                 let other_model = *next_model != self.trouble.model;
                 self.usage.incomplete = true;
                 self.trouble = Trouble {
@@ -118,6 +125,7 @@ impl Run {
                     since: (!other_model).then(|| Millis(entry.at.0.saturating_sub(*waited_ms))),
                     retry_at: *retry_at,
                     gave_up: if retry_at.is_none() { Some(message.clone()) } else { None },
+                    unraised: self.trouble.unraised,
                 };
                 Ok(())
             }
@@ -133,7 +141,13 @@ impl Run {
             Fact::RequestExpired { requests } => requests.iter().try_for_each(|key| {
                 let call = self.close(*key, RequestStatus::Expired)?;
                 let kind = self.requests[key].kind;
-                self.end(call, Ending::Expired { kind }, false)
+                match call {
+                    Some(call) => self.end(call, Ending::Expired { kind }, false),
+                    None => {
+                        self.trouble.unraised = true;
+                        Ok(())
+                    }
+                }
             }),
             Fact::MessageAdded { content, supersedes, .. } => self.message_added(entry.index, content, *supersedes),
             Fact::ModeChanged { mode, calls, .. } => {
@@ -241,8 +255,11 @@ impl Run {
 
     /// Whatever a model was being asked, its usage is not known (B9).
     fn interrupt_model_call(&mut self) {
-        let asked = self.outcome.is_none() && self.awaited_calls().next().is_none();
-        self.usage.incomplete |= asked;
+        let waits = self.awaited_calls().next().is_some() || budget::pending(self).is_some();
+        if self.outcome.is_none() && !waits {
+            self.usage.incomplete = true;
+            self.cost.add_at_most(next_call_at_most(self));
+        }
     }
 
     fn message_added(&mut self, index: u32, content: &[Content], supersedes: bool) -> Folded {
@@ -315,6 +332,11 @@ impl Run {
         if plans.next().is_some() {
             return Err("a plan without a call".to_owned());
         }
+        if usage.incomplete {
+            self.cost.add_at_most(next_call_at_most(self).max(self.definition.price(model).of(usage)));
+        } else {
+            self.cost.add(self.definition.price(model).of(usage));
+        }
         self.usage.add(usage);
         self.trouble = Trouble { model: self.trouble.model, ..Trouble::default() };
         self.turns.push(Turn {
@@ -323,6 +345,7 @@ impl Run {
             content: content.clone(),
             stop: stop.clone(),
             seen: *seen,
+            tokens: (!usage.incomplete).then(|| usage.tokens()),
             calls,
         });
         Ok(())

@@ -6,7 +6,7 @@ use super::*;
 pub(crate) fn went_on() -> Vec<Written> {
     let windows = Windows { wait_until: Millis(4_500), decide_by: Millis(60_000) };
     let (call, kind) = (CallKey::new(2, 0), RequestKind::Approval);
-    let opened = Opened { call, kind, windows, decisions: DecisionKind::offered(kind) };
+    let opened = Opened { call: Some(call), kind, windows, decisions: DecisionKind::offered(kind) };
     vec![
         run_started(),
         started("d"),

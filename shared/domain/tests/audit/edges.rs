@@ -119,7 +119,7 @@ fn i5_who_is_asked_about_what() {
         assert_eq!(names(facts), expected, "{what}");
     }
     let windows = Windows { wait_until: Millis(60_001), decide_by: Millis(60_000) };
-    let opened = Opened { call: CallKey::new(2, 0), kind: Approval, windows, decisions: vec![] };
+    let opened = Opened { call: Some(CallKey::new(2, 0)), kind: Approval, windows, decisions: vec![] };
     let crossed = ("d", Fact::Suspended { requests: vec![opened], until: None });
     assert_eq!(names(with(begun(), [replied(2, vec![("do", ask())]), crossed])), ["I5"]);
 }

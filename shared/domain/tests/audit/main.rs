@@ -137,7 +137,7 @@ fn not_sent() -> CallResult {
 
 fn suspended(kind: RequestKind) -> Written {
     let windows = Windows { wait_until: Millis(60_000), decide_by: Millis(60_000) };
-    let opened = Opened { call: CallKey::new(2, 0), kind, windows, decisions: DecisionKind::offered(kind) };
+    let opened = Opened { call: Some(CallKey::new(2, 0)), kind, windows, decisions: DecisionKind::offered(kind) };
     ("d", Fact::Suspended { requests: vec![opened], until: None })
 }
 

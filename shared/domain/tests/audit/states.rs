@@ -74,7 +74,7 @@ fn i9_when_somebody_looks() {
     let mut shorter = waiting();
     let windows = Windows { wait_until: Millis(30_000), decide_by: Millis(60_000) };
     let (call, kind) = (CallKey::new(2, 0), RequestKind::Approval);
-    let opened = Opened { call, kind, windows, decisions: DecisionKind::offered(kind) };
+    let opened = Opened { call: Some(call), kind, windows, decisions: DecisionKind::offered(kind) };
     shorter[3] = ("d", Fact::Suspended { requests: vec![opened], until: None });
     let later: Tamper = |run| run.requests.values_mut().for_each(|request| request.windows.wait_until = Millis(40_000));
     assert_eq!(found(shorter, later), ["I9"]);

@@ -21,12 +21,13 @@ use serde_json::Value;
 fn request(arguments: Value) -> Request {
     Request {
         id: RequestId { run: RunId::from_bits(1), key: RequestKey::new(3, 0) },
-        call: CallKey::new(2, 0),
+        call: Some(CallKey::new(2, 0)),
         kind: RequestKind::Approval,
         status: RequestStatus::Pending,
         owner: Principal { tenant: "acme".into(), subject: "ann".into() },
         approvers: None,
-        tool: "deploy".into(),
+        tool: Some("deploy".into()),
+        budget: None,
         summary: display::summary("deploy", &arguments, &[]),
         arguments,
         digest: Digest::of(b"arguments"),

@@ -90,7 +90,7 @@ fn c3_every_trick_is_seen_wherever_it_stands() {
         check("key", &seen(&request(json!({ sent: 1 }))));
         check("summary", &display::summary("t", &json!({ sent: sent }), &[]));
         let mut named = request(json!({}));
-        named.tool = sent.to_owned();
+        named.tool = Some(sent.to_owned());
         named.reasons = vec![sent.to_owned()];
         named.agents = vec!["ops".to_owned(), sent.to_owned()];
         named.summary = sent.to_owned();

@@ -99,7 +99,7 @@ fn e9_an_ending_is_handed_on_once() {
     let mut story = Story::new();
     story.reply(vec![call("do", r#"{"a":1}"#)]);
     let request = story.request();
-    let first = request.call;
+    let first = request.call.unwrap();
     story.go_on();
     let seen = story.run.len;
     story.put_by(Fact::MessageAdded { by: me(), content: vec![Content::text("hm")], supersedes: false }, None);

@@ -39,6 +39,7 @@ const AGENT: &str = r#"
     decide_within = "10m"
     [limits]
     turns = 50
+    cost_usd = 1000
     [[tools]]
     name = "do"
     http = { url = "http://x" }

@@ -58,7 +58,7 @@ fn messages_of_failures_are_cut() {
     use dormouse_domain::retry::{self, Failure, FailureClass};
     let story = Story::new();
     let message = |bytes: usize| {
-        let failure = Failure { class: FailureClass::Server, message: "x".repeat(bytes), retry_after_ms: None };
+        let failure = Failure::new(FailureClass::Server, "x".repeat(bytes));
         let fact = retry::after(&story.run, &failure, story.now, story.now);
         let Fact::ModelFailed { message, .. } = fact else { panic!("{fact:?}") };
         message.len()

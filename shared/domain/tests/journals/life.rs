@@ -5,12 +5,14 @@ use std::sync::Arc;
 use dormouse_domain::{
     CallKey, Definition, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, Run, RunId, ToolDef,
     agent_file,
+    budget::Amounts,
     decide::{Decision, Resolution},
     entry::{CallResult, Dispatched, DriverStop},
     kv::KvPatch,
     message::{Content, ReplyBlock, StopReason, Usage},
     next,
     plan::{self, Circumstances, Rules},
+    price::Cost,
     request::RequestKind,
     retry::{self, Failure, FailureClass},
     run::CallState,
@@ -329,7 +331,7 @@ impl Life {
 
     fn ask_model(&mut self) {
         if self.choose(10) == 0 {
-            let failure = Failure { class: FailureClass::Overloaded, message: "no".into(), retry_after_ms: None };
+            let failure = Failure::new(FailureClass::Overloaded, "no");
             let fact = retry::after(&self.run, &failure, self.now, self.now);
             self.put(fact);
             return;
@@ -420,15 +422,20 @@ impl Life {
             (RequestKind::Uncertain | RequestKind::External, _) => {
                 Decision::Settle { resolution: Resolution::Result(String::new()) }
             }
-            (_, 0) => Decision::Deny { reason: None },
-            (_, 1) => Decision::Edit { arguments: serde_json::json!({ "edited": self.run.len }) },
-            (_, _) => Decision::Approve,
+            (RequestKind::Budget, 0) if self.choose(4) == 0 => Decision::Stop,
+            (RequestKind::Budget, n) => {
+                let cost = Cost::of_dollars(f64::from(n) * 4.0);
+                Decision::Raise { amount: Amounts { cost, turns: 1, ..Amounts::default() } }
+            }
+            (RequestKind::Approval, 0) => Decision::Deny { reason: None },
+            (RequestKind::Approval, 1) => Decision::Edit { arguments: serde_json::json!({ "edited": self.run.len }) },
+            (RequestKind::Approval, _) => Decision::Approve,
         };
         let about_arguments = matches!(
             decision,
             Decision::Approve | Decision::Edit { .. } | Decision::Settle { resolution: Resolution::Retry }
         );
-        let call = self.run.call(row.call).filter(|_| about_arguments);
+        let call = row.call.and_then(|call| self.run.call(call)).filter(|_| about_arguments);
         let digest = call.map(|call| {
             let arguments = call.arguments(&self.run).unwrap();
             plan::call_digest(&self.run.owner, &self.run.id, &call.tool, &arguments).unwrap()

@@ -23,12 +23,13 @@ fn request(kind: RequestKind) -> Request {
     let question = json!({ "question": "Which?", "options": [{ "value": "a" }] });
     Request {
         id: RequestId { run: RunId::from_bits(1), key: RequestKey::new(5, 0) },
-        call: dormouse_domain::CallKey::new(2, 0),
+        call: Some(dormouse_domain::CallKey::new(2, 0)),
         kind,
         status: RequestStatus::Pending,
         owner: ann().principal,
         approvers: None,
-        tool: "t".into(),
+        tool: Some("t".into()),
+        budget: None,
         summary: "t()".into(),
         arguments: json!({}),
         digest: Digest::of(b"arguments"),

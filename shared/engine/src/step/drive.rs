@@ -194,7 +194,7 @@ impl<'e> Drive<'e> {
                 Ok(Appended::Lost) => {}
                 Err(StepError::Write(WriteError::TooLarge(what))) => {
                     let message = format!("the reply is too large to store: {what}");
-                    let failure = Failure { class: FailureClass::BadReply, message, retry_after_ms: None };
+                    let failure = Failure::new(FailureClass::BadReply, message);
                     return self.record_failure(&failure, began).await;
                 }
                 Err(error) => return Err(error),

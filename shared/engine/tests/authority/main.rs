@@ -8,6 +8,7 @@
 )]
 
 mod always;
+mod budget;
 mod editing;
 mod widening;
 

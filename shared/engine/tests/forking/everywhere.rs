@@ -64,7 +64,9 @@ fn expected(copy: &[Entry]) -> BTreeMap<CallKey, (String, Expected)> {
             }
             Fact::Suspended { requests, .. } => {
                 let opened = (0..).zip(requests);
-                asked.extend(opened.map(|(i, opened)| (dormouse_domain::RequestKey::new(entry.index, i), opened.call)));
+                asked.extend(
+                    opened.map(|(i, opened)| (dormouse_domain::RequestKey::new(entry.index, i), opened.call.unwrap())),
+                );
             }
             Fact::RequestDecided { request, decision, .. } => {
                 let known = calls.get_mut(&asked[request]).unwrap();
@@ -117,7 +119,7 @@ async fn fork_everywhere(world: &World, run: &RunId) -> usize {
         let of_copy = expected(copy);
         step(world, &fork).await;
         let pending: BTreeMap<_, _> =
-            world.pending(&fork).await.into_iter().map(|request| (request.call, request)).collect();
+            world.pending(&fork).await.into_iter().map(|request| (request.call.unwrap(), request)).collect();
         let ran = made(world, &fork);
         for (key, (tool, expected)) in &of_copy {
             let what = format!("{tool} {key} of {fork}, forked at {index} ({})", copy[last].fact.kind());

@@ -82,12 +82,14 @@ async fn x8_a_ceiling_is_not_escaped() {
         world.models.reply(vec![call(id, "look", "{}")]);
     }
     step(&world, &run).await;
-    assert_eq!(world.status(&run).await, Status::Failed);
+    assert_eq!(world.status(&run).await, Status::Waiting);
     let last_result = world.memory.kinds(&run).iter().rposition(|kind| *kind == "CallFinished").unwrap();
     let asked = world.models.asked().len();
     let of = fork(&world, &run, at(u32::try_from(last_result).unwrap())).await.unwrap();
     step(&world, &of).await;
-    assert_eq!((world.status(&of).await, world.models.asked().len()), (Status::Failed, asked));
+    assert_eq!((world.status(&of).await, world.models.asked().len()), (Status::Waiting, asked));
+    assert_eq!(world.pending(&of).await[0].kind, RequestKind::Budget);
+    audited(&world, &of).await;
 }
 
 /// X8: pause stays with the other run; mode and labels are the fork's own, if it is given any; a wider mode lets

@@ -128,7 +128,7 @@ struct Overloaded(Mutex<Vec<Duration>>);
 impl Models for Overloaded {
     async fn call(&self, _: &ModelRef, _: &Prompt<'_>, timeout: Duration) -> Result<Reply, Failure> {
         self.0.lock().unwrap().push(timeout);
-        Err(Failure { class: FailureClass::Overloaded, message: "later".into(), retry_after_ms: None })
+        Err(Failure::new(FailureClass::Overloaded, "later"))
     }
 }
 

@@ -73,7 +73,7 @@ async fn a3_a11_e5_case_29_a_gated_call_between_two_reads() {
     assert_eq!(world.tools.count("deploy"), 0);
     let requests = world.pending(&run).await;
     assert_eq!(requests.len(), 1);
-    assert_eq!((requests[0].kind, requests[0].tool.as_str()), (RequestKind::Approval, "deploy"));
+    assert_eq!((requests[0].kind, requests[0].tool.as_deref()), (RequestKind::Approval, Some("deploy")));
     let shown = requests[0].arguments.clone();
 
     // Another machine takes the answer and goes on.
@@ -342,7 +342,7 @@ async fn b4_an_unknown_outcome_is_called_unknown() {
     world.models.reply(vec![call("a", "ping", "{}"), call("b", "pay", "{}"), call("c", "wipe", "{}")]);
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
     assert_eq!((world.tools.count("ping"), world.tools.count("pay"), world.tools.count("wipe")), (3, 3, 1));
-    let kinds: Vec<_> = world.pending(&run).await.iter().map(|r| (r.tool.clone(), r.kind)).collect();
+    let kinds: Vec<_> = world.pending(&run).await.iter().map(|r| (r.tool.clone().unwrap(), r.kind)).collect();
     assert_eq!(kinds, [("pay".to_owned(), RequestKind::Uncertain), ("wipe".to_owned(), RequestKind::Uncertain)]);
 }
 

@@ -159,20 +159,25 @@ async fn a_late_decision_at_the_ceiling() {
     assert_eq!((world.tools.count("deploy"), world.status(&run).await), (1, Status::Completed));
 }
 
-/// A message to a run that is at its ceiling would be read by nobody, make a failure of a good end, and
-/// close what can still be decided.
+/// A message to a run that completed at its ceiling is read when somebody raised that.
 #[tokio::test]
-async fn a_message_at_the_ceiling_is_not_taken() {
+async fn a_message_at_the_ceiling_asks_first() {
     let world = World::default();
     let (run, request) = completed_without(&world, &format!("{AGENT}\n[limits]\nturns = 2")).await;
     let said = vec![Content::text("and now?")];
-    let refused = world.engine.add_message(&World::user("ann"), &run, said, None).await;
-    assert!(matches!(&refused, Err(Problem::WrongState(why)) if why.contains("2 turns")), "{refused:?}");
-    assert_eq!(step(&world, &run).await, StepReport::Idle);
-    assert_eq!(world.status(&run).await, Status::Completed);
-    world.engine.respond(&World::user("ann"), &request.id, &approve(&request), None).await.unwrap();
+    let ann = World::user("ann");
+    world.engine.add_message(&ann, &run, said, None).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    assert_eq!(world.status(&run).await, Status::Waiting);
+    world.engine.respond(&ann, &request.id, &approve(&request), None).await.unwrap();
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
     assert_eq!(world.tools.count("deploy"), 1);
+    let budget = world.pending(&run).await.remove(0);
+    let by = Some(dormouse_domain::budget::Amounts { turns: 1, ..Default::default() });
+    let raise = Answer { by, ..answer(DecisionKind::Raise) };
+    world.engine.respond(&ann, &budget.id, &raise, None).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    assert!(last_prompt(&world).contains("and now?"));
 }
 
 /// An agent that cannot be told of a late decision, because its model fails for good, does not make a

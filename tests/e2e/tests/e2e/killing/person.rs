@@ -153,8 +153,8 @@ pub(super) fn retries(journals: &BTreeMap<String, Vec<Fact>>) -> BTreeMap<String
         let mut asked = BTreeMap::new();
         for (index, fact) in (0_u32..).zip(facts) {
             if let Fact::Suspended { requests, .. } = fact {
-                let opened = (0_u32..).zip(requests).map(|(ordinal, opened)| ((index, ordinal), opened.call));
-                asked.extend(opened);
+                let calls = (0_u32..).zip(requests).filter_map(|(i, opened)| Some(((index, i), opened.call?)));
+                asked.extend(calls);
             }
             if let Fact::RequestDecided {
                 request, decision: Decision::Settle { resolution: Resolution::Retry }, ..
