@@ -1,7 +1,7 @@
 //! Reads a directory of agent files.
 //!
-//! Every `*.toml` at the top of the directory is an agent, but for `policy.toml`: its rules hold for all of
-//! them. What agents refer to lies in folders beneath it. All faults of all files are reported at once:
+//! Every `*.toml` at the top of the directory is an agent, but for two: the rules in `policy.toml` hold for all of
+//! them, and `prices.toml` says what models cost. What agents refer to lies in folders beneath it. All faults of all files are reported at once:
 //! nothing starts with half of its agents or rules (case 13).
 
 use std::{
@@ -15,6 +15,7 @@ use dormouse_domain::{
     Definition,
     agent_file::{self, Fault},
     policy::Policy,
+    price::Prices,
 };
 use dormouse_engine::ports::Agents;
 
@@ -22,6 +23,8 @@ use crate::schema;
 
 /// The rules of the whole deployment.
 const POLICY_FILE: &str = "policy.toml";
+/// What models cost.
+const PRICES_FILE: &str = "prices.toml";
 /// Largest agent file in bytes: 1 MiB.
 const MAX_AGENT_BYTES: u64 = 1 << 20;
 
@@ -78,7 +81,8 @@ impl fmt::Display for FileFaults {
 /// deployment, in milliseconds.
 ///
 /// # Errors
-/// All faults of all files, by file: what [`agent_file::parse`] and [`agent_file::parse_policy`] find, an input schema that does not
+/// All faults of all files, by file: what [`agent_file::parse`], [`agent_file::parse_policy`] and
+/// [`agent_file::parse_prices`] find, an input schema that does not
 /// compile or refers to elsewhere, a URL that is none, two agents of one name, a directory that
 /// cannot be read or holds no agent.
 pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFaults>> {
@@ -93,10 +97,15 @@ pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFau
         faulty.push(faults);
         Policy::default()
     });
+    let prices = load_prices(&dir.join(PRICES_FILE)).unwrap_or_else(|faults| {
+        faulty.push(faults);
+        Prices::builtin().clone()
+    });
     for path in paths {
         match load(&path, max_timeout_ms) {
             Ok(mut definition) => {
                 definition.policy.extend(&policy);
+                definition.prices = definition.models.iter().map(|model| prices.of(model)).collect();
                 if let Some((other, _)) = agents.get(&definition.name) {
                     let problem = format!("{:?} is the agent of {} already", definition.name, other.display());
                     faulty.push(FileFaults::one(&path, "name", problem));
@@ -137,8 +146,8 @@ fn agent_paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let rules = path.file_name().is_some_and(|name| name == POLICY_FILE);
-        if !hidden && !rules && path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+        let of_all = path.file_name().is_some_and(|name| name == POLICY_FILE || name == PRICES_FILE);
+        if !hidden && !of_all && path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
             paths.push(path);
         }
     }
@@ -148,13 +157,24 @@ fn agent_paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The rules of the deployment; none if there is no such file.
 fn load_policy(path: &Path) -> Result<Policy, FileFaults> {
+    load_if_there(path, agent_file::parse_policy).map(Option::unwrap_or_default)
+}
+
+/// What models cost on this deployment; without a file, as this release knows it.
+fn load_prices(path: &Path) -> Result<Prices, FileFaults> {
+    let parse = |text: &str| agent_file::parse_prices(text, Prices::builtin());
+    load_if_there(path, parse).map(|prices| prices.unwrap_or_else(|| Prices::builtin().clone()))
+}
+
+/// What `parse` makes of the file, if there is one.
+fn load_if_there<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Vec<Fault>>) -> Result<Option<T>, FileFaults> {
     match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Policy::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(FileFaults::one(path, "file", error.to_string())),
         Ok(_) => {}
     }
     let text = read(path).map_err(|problem| FileFaults::one(path, "file", problem))?;
-    agent_file::parse_policy(&text).map_err(|faults| FileFaults { path: path.to_owned(), faults })
+    parse(&text).map(Some).map_err(|faults| FileFaults { path: path.to_owned(), faults })
 }
 
 fn load(path: &Path, max_timeout_ms: u64) -> Result<Definition, Vec<Fault>> {

@@ -128,3 +128,21 @@ fn case_13_a_deployments_rules_are_every_agents() {
     let folder = dir(&[("a.toml", MODELS), ("policy.toml/x", "")]);
     assert!(faults(&folder).starts_with("policy.toml: file: "));
 }
+
+/// C5: what the deployment says of a model's price is frozen with each agent that has it.
+#[test]
+fn c5_a_deployment_says_what_its_models_cost() {
+    let models = "models = [\"acme:one\", \"scripted:x\", \"acme:two\"]\n";
+    let prices = "[models.\"acme:one\"]\ninput = 2\noutput = 4.5\nmax_output = 10\n";
+    let read = |files: &[(&str, &str)]| load_dir(dir(files).path(), TIMEOUT).unwrap().get("a").unwrap().prices.clone();
+    let [one, scripted, two] = &read(&[("a.toml", models), ("prices.toml", prices)])[..] else { panic!() };
+    assert_eq!((one.price.input.0, one.price.output.0, one.price.max_output), (2_000_000, 4_500_000, 10));
+    assert!(!one.unknown && !scripted.unknown && two.unknown);
+    assert!(scripted.price.output.is_zero());
+    assert!(read(&[("a.toml", models)])[0].unknown);
+
+    let broken = dir(&[("a.toml", models), ("prices.toml", "[models.\"acme:one\"]\ninput = \"2\"\n")]);
+    assert_eq!(faults(&broken).lines().count(), 2, "{}", faults(&broken));
+    assert!(faults(&broken).starts_with("prices.toml: models.\"acme:one\".input: must be a number"));
+    assert!(faults(&dir(&[("a.toml", models), ("prices.toml/x", "")])).starts_with("prices.toml: file: "));
+}
