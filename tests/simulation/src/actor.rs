@@ -6,12 +6,15 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use tokio::sync::Notify;
+
+/// What a service says of a write whose condition does not hold.
+const CONDITION: &[u8] = b"ConditionalCheckFailed";
 
 tokio::task_local! {
     static ACTOR: Arc<Actor>;
@@ -25,6 +28,8 @@ pub(crate) struct Actor {
     pub(crate) instant: bool,
     killed: Notify,
     harmed: AtomicBool,
+    /// Writes in a row that others were in the way of.
+    beaten: AtomicU32,
 }
 
 /// How an invocation ended.
@@ -45,7 +50,8 @@ pub(crate) fn current() -> Option<Arc<Actor>> {
 impl Actor {
     /// An invocation of this name.
     pub(crate) fn new(name: impl Into<String>, instant: bool) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), instant, killed: Notify::new(), harmed: AtomicBool::new(false) })
+        let (killed, harmed, beaten) = (Notify::new(), AtomicBool::new(false), AtomicU32::new(0));
+        Arc::new(Self { name: name.into(), instant, killed, harmed, beaten })
     }
 
     /// The host that it runs on.
@@ -61,6 +67,16 @@ impl Actor {
     /// Whether something did.
     pub(crate) fn is_harmed(&self) -> bool {
         self.harmed.load(Ordering::Relaxed)
+    }
+
+    /// Enters that a call did what it was for, or that a condition did not hold. Returns how often in a row it did not.
+    pub(crate) fn beaten(&self, status: u16, reply: &[u8]) -> u32 {
+        let lost = status == 400 && reply.windows(CONDITION.len()).any(|window| window == CONDITION);
+        if lost {
+            return self.beaten.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        self.beaten.store(0, Ordering::Relaxed);
+        0
     }
 
     /// Kills it. Whoever calls this from within it must wait for ever afterwards.

@@ -23,6 +23,9 @@ use crate::{
 /// Latest that a request is carried out whose caller has given up, in milliseconds.
 const LATEST_MS: u64 = 20_000;
 
+/// Writes of one invocation in a row that others were in the way of, at most: a sweep makes a few.
+const MOST_BEATEN: u32 = 20;
+
 /// Longest that a write is being applied, in milliseconds.
 const SLOWEST_MS: u64 = 500;
 
@@ -76,6 +79,9 @@ impl<S: Service> Wire<S> {
             None if fate == Fate::RequestLost => return Err(broken()),
             None => self.answer(operation, body, tear_ms),
         };
+        // Who lost looks what stands there, and then tries again.
+        let in_a_row = actor.as_ref().map_or(0, |actor| actor.beaten(status, &reply));
+        self.sim.ensure(in_a_row <= MOST_BEATEN, || format!("I1: {in_a_row} writes in a row lost, and nobody looked"));
         if tear_ms > 0 {
             pause(tear_ms).await;
         }
