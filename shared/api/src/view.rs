@@ -75,6 +75,7 @@ fn run_fields(item: &RunItem) -> Map<String, Value> {
         ("updated_at", time(item.updated_at)),
     ];
     run.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    put(&mut run, "delegated_by", item.parent.as_ref().map(plain));
     put(&mut run, "forked_from", item.forks.last().map(plain));
     put(&mut run, "outcome", item.outcome.as_ref().map(plain));
     run

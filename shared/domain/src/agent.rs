@@ -101,6 +101,14 @@ pub enum Target {
         /// Where to.
         url: String,
     },
+    /// To another agent, in a run of its own.
+    Agents {
+        /// The agents that can be chosen.
+        agents: Vec<String>,
+        /// Whether they may ask the person questions.
+        #[serde(default, skip_serializing_if = "crate::message::is_false")]
+        questions: bool,
+    },
 }
 
 /// The group whose members decide the requests of an agent or a tool, instead of the person whose run it is.

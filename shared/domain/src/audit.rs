@@ -78,6 +78,8 @@ pub struct Audit {
     definition: Arc<Definition>,
     owner: Option<Principal>,
     mode: Mode,
+    /// The mode of the run that delegated to it, if one did.
+    widest: Option<Mode>,
     /// The entry that is looked at, and the one that must come next.
     index: u32,
     next_index: u32,
@@ -128,6 +130,7 @@ impl Audit {
             id,
             names: BTreeMap::new(),
             mode: definition.mode,
+            widest: None,
             spending: Spending::new(&definition),
             definition,
             owner: None,
@@ -245,8 +248,11 @@ impl Audit {
     fn fact(&mut self, entry: &Entry) -> Checked {
         let by = entry.driver.as_ref();
         match &entry.fact {
-            Fact::RunStarted { owner, definition, mode, .. } => {
+            Fact::RunStarted { owner, definition, mode, parent, .. } => {
                 (self.owner, self.mode) = (Some(owner.clone()), *mode);
+                self.widest = parent.as_ref().map(|parent| parent.mode);
+                self.spending.share(parent.as_ref());
+                self.no_wider(*mode)?;
                 let own = self.definition.digest().is_ok_and(|digest| digest == *definition);
                 ensure(entry.index == 0, "I1", "a run starts in its midst")?;
                 ensure(own, "I10", "the agent's definition is not the one that was frozen")
@@ -279,11 +285,14 @@ impl Audit {
                 let index = self.index;
                 calls.iter().try_for_each(|change| self.call(change.call)?.withhold(&change.plan, index))
             }
-            Fact::CallFinished { call, attempt, result, kv } => {
+            Fact::CallFinished { call, attempt, result, kv, used } => {
                 let index = self.index;
                 if let Some(request) = self.call(*call)?.finish(index, *attempt, result, by)? {
                     self.take_request(request)?;
                 }
+                self.spending.child(used.as_ref());
+                let answers = used.is_none() || (by.is_none() && self.call(*call)?.delegates);
+                ensure(answers, "D6", "a call that was not delegated says what another run has used")?;
                 self.kept(result, kv)
             }
             Fact::Suspended { requests, .. } => {
@@ -319,6 +328,7 @@ impl Audit {
             }
             Fact::ModeChanged { mode, calls, .. } => {
                 self.mode = *mode;
+                self.no_wider(*mode)?;
                 calls.iter().try_for_each(|change| {
                     let index = self.index;
                     self.call(change.call)?.replan(&change.plan, index)?;
@@ -334,6 +344,11 @@ impl Audit {
             Fact::Forked { .. } => self.forked(entry),
             Fact::RunFinished(outcome) => self.finished(outcome.status),
         }
+    }
+
+    /// A child's mode is never wider than its parent's.
+    fn no_wider(&self, mode: Mode) -> Checked {
+        ensure(self.widest.is_none_or(|widest| mode <= widest), "D5", "its mode is wider than that of its parent")
     }
 
     fn call(&mut self, key: CallKey) -> Result<&mut CallBook, Broken> {
@@ -369,7 +384,9 @@ impl Audit {
                 owner.as_ref().and_then(|owner| plan::call_digest(owner, &self.id, name, arguments.as_ref()?).ok());
             let key = CallKey::new(self.index, ordinal);
             let book = CallBook::new(name, replay, digest, arguments, plan, self.index);
-            self.calls.insert(key, book.later(self.definition.tool(name).is_some_and(|tool| tool.later)));
+            let tool = self.definition.tool(name);
+            let delegates = tool.is_some_and(|tool| tool.delegates_to().is_some());
+            self.calls.insert(key, book.later(tool.is_some_and(|tool| tool.later), delegates));
             self.recognised(key, plan, seen)?;
             if plan.starts() {
                 ensure(!self.paused && !self.cancelled, "B8", "a call starts while the run is paused or cancelled")?;

@@ -66,6 +66,47 @@ impl Amounts {
             wall_ms: self.wall_ms.saturating_add(more.wall_ms),
         }
     }
+
+    /// The smaller of both, one by one.
+    #[must_use]
+    pub fn min(&self, other: &Self) -> Self {
+        Self {
+            turns: self.turns.min(other.turns),
+            tokens: self.tokens.min(other.tokens),
+            cost: self.cost.min(other.cost),
+            wall_ms: self.wall_ms.min(other.wall_ms),
+        }
+    }
+
+    /// One of so many equal shares.
+    #[must_use]
+    pub fn shared(&self, among: u32) -> Self {
+        let among = among.max(1);
+        Self {
+            turns: self.turns / among,
+            tokens: self.tokens / u64::from(among),
+            cost: Cost(self.cost.0 / u64::from(among)),
+            wall_ms: self.wall_ms / u64::from(among),
+        }
+    }
+}
+
+/// What a run and those that it delegated to have used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Consumed {
+    /// How much.
+    pub amounts: Amounts,
+    /// Whether the cost is a bound.
+    #[serde(default, skip_serializing_if = "crate::message::is_false")]
+    pub at_most: bool,
+}
+
+impl Consumed {
+    /// One more.
+    pub fn add(&mut self, other: &Self) {
+        self.amounts = self.amounts.plus(&other.amounts);
+        self.at_most |= other.at_most;
+    }
 }
 
 /// How much a run may use and how much it has used, as a person is shown who is to raise a ceiling.
@@ -91,7 +132,20 @@ impl Budget {
             cost: run.cost.total,
             wall_ms: worked_ms,
         };
-        Self { ceilings: run.ceilings, used, at_most: run.cost.at_most }
+        let used = used.plus(&run.children.amounts);
+        Self { ceilings: run.ceilings, used, at_most: run.cost.at_most || run.children.at_most }
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn left(&self) -> Amounts {
+        let Self { ceilings, used, .. } = self;
+        Amounts {
+            turns: ceilings.turns.saturating_sub(used.turns),
+            tokens: ceilings.tokens.saturating_sub(used.tokens),
+            cost: Cost(ceilings.cost.0.saturating_sub(used.cost.0)),
+            wall_ms: ceilings.wall_ms.saturating_sub(used.wall_ms),
+        }
     }
 
     /// The ceilings that are reached, in words.

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use crate::{
     agent::{Definition, Mode},
+    budget::Consumed,
     decide::Decision,
+    delegate::Parent,
     display::reply,
     ids::{CallKey, Digest, DriverId, EntryId, Millis, Principal, RequestKey, RunId},
     kv::KvPatch,
@@ -94,7 +96,7 @@ pub enum CallResult {
         /// Why.
         why: String,
     },
-    /// The tool has taken the call, and says that another system completes it later.
+    /// The tool has taken the call, and says that another system, or another run, completes it later.
     Later {},
 }
 
@@ -182,6 +184,9 @@ pub enum Fact {
         /// The client's own labels.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metadata: BTreeMap<String, String>,
+        /// The run that delegated to it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<Parent>,
     },
     /// A driver claimed the run.
     DriverStarted {
@@ -254,6 +259,9 @@ pub enum Fact {
         /// What its tool keeps for the run from now on. Only with an answer.
         #[serde(default, skip_serializing_if = "KvPatch::is_empty")]
         kv: KvPatch,
+        /// What the run has used that it was delegated to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<Consumed>,
     },
     /// The driver stopped because all that is left is to wait.
     Suspended {
@@ -431,6 +439,7 @@ mod tests {
                 attempt: 1,
                 result: CallResult::Returned { content: vec![Content::text("é\n}")], is_error: false },
                 kv,
+                used: None,
             },
             Fact::CancelRequested { by, reason: None },
             Fact::Reopened {},
@@ -457,7 +466,7 @@ mod tests {
         assert!(Fact::decode("DriverStarted", "{\"until\":1}},{").is_err());
         let text = r#"{"lc":2,"type":"constructor","id":["os","system"],"kwargs":{"command":"rm"}}"#;
         let result = CallResult::Returned { content: vec![Content::text(text)], is_error: false };
-        let fact = Fact::CallFinished { call: CallKey::new(3, 1), attempt: 1, result, kv: KvPatch::new() };
+        let fact = Fact::CallFinished { call: CallKey::new(3, 1), attempt: 1, result, kv: KvPatch::new(), used: None };
         let (kind, body) = fact.encode().unwrap();
         assert!(!body.contains("kv"), "nothing is stored of an empty patch: {body}");
         assert_eq!(Fact::decode(kind, &body).unwrap(), fact);

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::Mode,
     budget::Spent,
+    delegate::Parent,
     entry::{FinalStatus, Outcome},
-    ids::{Digest, Millis, Principal, RequestId, RequestKey, RunId},
+    ids::{CallKey, Digest, Millis, Principal, RequestId, RequestKey, RunId},
     json,
     message::{Content, Usage},
     next::{Next, next},
@@ -53,6 +54,9 @@ pub struct RunItem {
     /// The client's labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// The run and the call of it that delegated to it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<DelegatedBy>,
     /// The forks it came by, in the order of the journal: none for a run that was started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forks: Vec<ForkedFrom>,
@@ -86,6 +90,21 @@ pub struct RunItem {
     pub wakes: u32,
 }
 
+/// Where a task comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelegatedBy {
+    /// The run.
+    pub run_id: RunId,
+    /// Its call.
+    pub call: CallKey,
+}
+
+impl DelegatedBy {
+    fn of(parent: &Parent) -> Self {
+        Self { run_id: parent.run.clone(), call: parent.call }
+    }
+}
+
 /// Where a fork comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkedFrom {
@@ -115,6 +134,7 @@ impl RunItem {
             status,
             mode: run.mode,
             metadata: run.metadata.clone(),
+            parent: run.parent.as_ref().map(DelegatedBy::of),
             forks: run.forks.iter().map(ForkedFrom::of).collect(),
             created_at: run.created_at,
             updated_at: run.updated_at,
@@ -173,7 +193,7 @@ pub fn standing(run: &Run, now: Millis) -> (Status, Option<Millis>) {
         ended
     } else if run.paused && run.cancel.is_none() {
         Status::Paused
-    } else if !next.is_work() && run.waits_for_person() {
+    } else if !next.is_work() && run.waits_for_others() {
         Status::Waiting
     } else {
         Status::Queued

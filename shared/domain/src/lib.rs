@@ -8,7 +8,7 @@
 //! in production.
 //!
 //! Read in this order: [`ids`], [`message`], [`price`], [`agent`], [`kv`], [`entry`], [`run`] (the fold),
-//! [`budget`], [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`token`],
+//! [`budget`], [`delegate`], [`next`](mod@next), [`plan`], [`policy`], [`request`], [`display`], [`decide`], [`token`],
 //! [`transcript`], [`item`].
 
 pub mod agent;
@@ -17,6 +17,7 @@ pub mod audit;
 pub mod budget;
 pub mod builtin;
 pub mod decide;
+pub mod delegate;
 pub mod display;
 pub mod entry;
 mod fold;

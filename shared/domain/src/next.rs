@@ -109,7 +109,8 @@ pub fn next(run: &Run, now: Millis) -> Next {
         return if running > 0 { Next::Await } else { Next::Rest { open: Vec::new(), until: timer } };
     }
     let ready = run.open_calls().filter(|call| call.state == CallState::Ready).map(|call| call.key);
-    let ready: Vec<_> = ready.take(MAX_RUNNING.saturating_sub(running)).collect();
+    let busy = running + run.delegated().count();
+    let ready: Vec<_> = ready.take(MAX_RUNNING.saturating_sub(busy)).collect();
     if !ready.is_empty() {
         return Next::Dispatch(ready);
     }
@@ -202,7 +203,7 @@ fn crash_loop(run: &Run, now: Millis) -> Option<String> {
 /// ask about again.
 fn unknown_calls(run: &Run) -> Vec<CallKey> {
     let unknown = run.calls().filter(|call| match &call.state {
-        CallState::Unknown { .. } => true,
+        CallState::Unknown { .. } | CallState::Delegated { .. } => true,
         CallState::Pending { .. } | CallState::Ready => call.attempts > 0,
         CallState::Done(ending) => ending.is_unknown(),
         CallState::Asking(_) | CallState::Running { .. } => false,
@@ -224,7 +225,11 @@ fn to_open(run: &Run, now: Millis) -> Vec<Opened> {
             CallState::Asking(AskWhy::Question) => offered(RequestKind::Question),
             CallState::Unknown { .. } if call.later => offered(RequestKind::External),
             CallState::Unknown { .. } => offered(RequestKind::Uncertain),
-            CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
+            CallState::Ready
+            | CallState::Pending { .. }
+            | CallState::Running { .. }
+            | CallState::Delegated { .. }
+            | CallState::Done(_) => {
                 return None;
             }
         };

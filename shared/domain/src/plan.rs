@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::{
     agent::{Mode, Target, ToolDef},
     builtin::Builtin,
+    delegate::{MAX_DEPTH, Task},
     entry::Replanned,
     ids::{CallKey, Digest, Millis, Principal, RunId},
     json::{self, CanonicalError},
@@ -207,6 +208,8 @@ pub struct Rules<'a> {
     pub policy: &'a Policy,
     /// What people allowed for good, where it is for this run.
     pub standing: &'a [StandingRule],
+    /// The widest mode that holds, where the runs that delegated to this one are in a narrower.
+    pub widest: Mode,
 }
 
 static NO_POLICY: Policy = Policy { deny: Vec::new(), floor: Vec::new() };
@@ -215,7 +218,7 @@ impl Rules<'static> {
     /// Nothing: what is frozen with the run is all there is.
     #[must_use]
     pub fn none() -> Self {
-        Self { policy: &NO_POLICY, standing: &[] }
+        Self { policy: &NO_POLICY, standing: &[], widest: Mode::Yolo }
     }
 }
 
@@ -278,6 +281,10 @@ fn room(run: &Run) -> Option<usize> {
     (windows.wait_until < windows.decide_by).then(|| MAX_BESIDE.saturating_sub(run.pending().count()))
 }
 
+/// What an agent reads that works for another one and asks a person (D5).
+const AUTONOMOUS: &str = "you work for another agent, and cannot ask a person here: decide for yourself, or say in your answer \
+                          what you would need to know";
+
 fn no_room() -> String {
     format!(
         "{MAX_BESIDE} requests of this run wait for people already, and no more are opened; go on without this call, \
@@ -313,9 +320,20 @@ fn plan_call(run: &Run, name: &str, raw: &str, seen: u32, earlier: &[Plan], outs
     };
     let allowed = if tool.target == Target::Builtin(Builtin::AskUser) {
         match Question::read(&value) {
+            Ok(_) if run.parent.as_ref().is_some_and(|parent| !parent.questions) => {
+                return Plan::Invalid { problem: AUTONOMOUS.to_owned() };
+            }
             Ok(_) => Plan::Question,
             Err(problem) => return Plan::Invalid { problem },
         }
+    } else if let Some(agents) = tool.delegates_to() {
+        if let Err(problem) = Task::read(&value, agents) {
+            return Plan::Invalid { problem };
+        }
+        if run.chain().len() >= MAX_DEPTH {
+            return Plan::Invalid { problem: format!("a chain of delegation has {MAX_DEPTH} agents at most") };
+        }
+        Plan::Allow { rule: None }
     } else {
         Plan::Allow { rule: None }
     };
@@ -347,6 +365,7 @@ fn policies<'a>(run: &'a Run, rules: Rules<'a>) -> Vec<&'a Policy> {
 /// can only refuse it.
 fn judge(run: &Run, tool: &ToolDef, arguments: &Value, mode: Mode, rules: Rules<'_>, allowed: Plan) -> Plan {
     let policies = policies(run, rules);
+    let mode = mode.min(rules.widest);
     let ruling = policy::authorize(&Asked { tool, arguments, mode, policies: &policies, standing: rules.standing });
     match (ruling.verdict, allowed) {
         (Verdict::Deny, _) => Plan::Deny { because: ruling.reason },
@@ -368,6 +387,7 @@ pub fn replan(run: &Run, mode: Mode, rules: Rules<'_>) -> Vec<Replanned> {
             CallState::Asking(AskWhy::Question)
             | CallState::Pending { .. }
             | CallState::Running { .. }
+            | CallState::Delegated { .. }
             | CallState::Unknown { .. }
             | CallState::Done(_) => false,
         };

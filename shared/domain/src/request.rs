@@ -351,7 +351,7 @@ fn about_budget(run: &Run, id: RequestId, opened: &Opened, at: Millis) -> Option
         decisions: opened.decisions.clone(),
         always: None,
         reasons: reached,
-        agents: vec![run.agent.clone()],
+        agents: run.chain(),
         repeats: Repeats::default(),
         opened_at: at,
         windows: opened.windows,
@@ -384,7 +384,7 @@ fn about_call(run: &Run, id: RequestId, opened: &Opened, call: &Call, at: Millis
         secret: tool.secret.clone(),
         builtin: match &tool.target {
             Target::Builtin(builtin) => Some(*builtin),
-            Target::Http { .. } => None,
+            Target::Http { .. } | Target::Agents { .. } => None,
         },
         digest,
         mutates: tool.kind.mutates(),
@@ -393,7 +393,7 @@ fn about_call(run: &Run, id: RequestId, opened: &Opened, call: &Call, at: Millis
         always,
         decisions: opened.decisions.clone(),
         reasons: reasons(call),
-        agents: vec![run.agent.clone()],
+        agents: run.chain(),
         repeats: same::repeats(run, call),
         opened_at: at,
         windows: opened.windows,
@@ -426,6 +426,10 @@ fn reasons(call: &Call) -> Vec<String> {
             let unknown = format!("it is not known what attempt {attempt} did: {why}");
             vec![unknown, "a retry can make it happen twice".to_owned()]
         }
-        CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => vec![],
+        CallState::Ready
+        | CallState::Pending { .. }
+        | CallState::Running { .. }
+        | CallState::Delegated { .. }
+        | CallState::Done(_) => vec![],
     }
 }

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::{
     agent::{Definition, Mode},
-    budget::{self, Amounts, Spent},
+    budget::{self, Amounts, Consumed, Spent},
+    delegate::Parent,
     entry::{FinalStatus, Outcome},
     ids::{CallKey, Digest, DriverId, Millis, Principal, RequestKey, RunId},
     kv::State,
@@ -40,6 +41,8 @@ pub struct Run {
     pub mode: Mode,
     /// The client's labels.
     pub metadata: BTreeMap<String, String>,
+    /// The run that delegated to it, if one did.
+    pub parent: Option<Parent>,
     /// The forks it came by, in the order of the journal: none for a run that was started.
     pub forks: Vec<Forked>,
     /// When it was started, or forked.
@@ -72,6 +75,8 @@ pub struct Run {
     pub usage: Usage,
     /// What they cost.
     pub cost: Spent,
+    /// What the runs that it delegated to have used.
+    pub children: Consumed,
     /// What it may use: the agent's limits, and what was added.
     pub ceilings: Amounts,
     /// Time that drivers held it, in milliseconds, without the current one.
@@ -144,6 +149,11 @@ pub enum CallState {
     /// The current driver runs it.
     Running {
         /// Which attempt.
+        attempt: u32,
+    },
+    /// Another run does it.
+    Delegated {
+        /// The attempt that started that one.
         attempt: u32,
     },
     /// It may have run, or another system is to complete it; only that one, or a person, can say what now.
@@ -422,8 +432,33 @@ impl Run {
         (awaited.peek().is_some() || budget::pending(self).is_some())
             && awaited.all(|call| match call.state {
                 CallState::Asking(_) | CallState::Pending { .. } | CallState::Unknown { .. } => true,
-                CallState::Ready | CallState::Running { .. } | CallState::Done(_) => false,
+                CallState::Ready | CallState::Running { .. } | CallState::Delegated { .. } | CallState::Done(_) => {
+                    false
+                }
             })
+    }
+
+    /// Whether the conversation waits for people, or runs that it delegated to, and for nothing else.
+    #[must_use]
+    pub fn waits_for_others(&self) -> bool {
+        let delegated = |call: &Call| matches!(call.state, CallState::Delegated { .. });
+        self.waits_for_person()
+            || (self.awaited_calls().any(delegated)
+                && self.awaited_calls().all(|call| match call.state {
+                    CallState::Asking(_)
+                    | CallState::Pending { .. }
+                    | CallState::Unknown { .. }
+                    | CallState::Delegated { .. } => true,
+                    // One that delegates waits its turn.
+                    CallState::Ready => self.delegates(call),
+                    CallState::Running { .. } | CallState::Done(_) => false,
+                }))
+    }
+
+    /// Whether this call goes to another agent.
+    #[must_use]
+    pub fn delegates(&self, call: &Call) -> bool {
+        self.definition.tool(&call.tool).is_some_and(|tool| tool.delegates_to().is_some())
     }
 
     /// Whether it ended in a way that lets nothing run or be decided any more.

@@ -46,6 +46,7 @@ fn has_result(call: &Call) -> bool {
         | CallState::Asking(_)
         | CallState::Pending { .. }
         | CallState::Running { .. }
+        | CallState::Delegated { .. }
         | CallState::Unknown { .. } => false,
     }
 }

@@ -174,6 +174,7 @@ fn result<'a>(run: &'a Run, call: &'a Call) -> UserBlock<'a> {
         | CallState::Asking(_)
         | CallState::Pending { .. }
         | CallState::Running { .. }
+        | CallState::Delegated { .. }
         | CallState::Unknown { .. } => (vec![text("This call has no result yet.".to_owned())], true),
     };
     UserBlock::Result { id: &call.wire_id, content, is_error }

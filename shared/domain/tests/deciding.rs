@@ -243,6 +243,7 @@ fn run(mode: Mode) -> Run {
             mode,
             input: vec![Content::text("go")],
             metadata: BTreeMap::new(),
+            parent: None,
         },
     };
     Run::start(RunId::from_bits(1), definition, &entry).unwrap()

@@ -104,7 +104,13 @@ fn finished(token: &Completion, run: &Run, result: &CallResult, now: Millis) -> 
     if !call.takes(token.attempt, result) {
         return Err(Problem::WrongState(stands(call, token.attempt)));
     }
-    Ok(Fact::CallFinished { call: token.call, attempt: token.attempt, result: result.clone(), kv: KvPatch::new() })
+    Ok(Fact::CallFinished {
+        call: token.call,
+        attempt: token.attempt,
+        result: result.clone(),
+        kv: KvPatch::new(),
+        used: None,
+    })
 }
 
 /// Why a call takes no completion: what stands.
@@ -129,6 +135,7 @@ fn stands(call: &Call, attempt: u32) -> String {
         | CallState::Asking(_)
         | CallState::Pending { .. }
         | CallState::Running { .. }
+        | CallState::Delegated { .. }
         | CallState::Unknown { .. } => "a later attempt is under way",
     };
     format!("attempt {attempt} at this call cannot be completed any more: {what}")

@@ -130,9 +130,15 @@ impl Engine {
                 return Err(Problem::WrongState("the run was cancelled".to_owned()));
             }
             modes::check(&run.definition, mode, &run.owner, by)?;
+            if let Some(parent) = run.parent.as_ref().filter(|parent| mode > parent.mode) {
+                let (above, widest) = (&parent.run, parent.mode);
+                let detail =
+                    format!("mode {mode} is wider than that of run {above}, which delegated to this one: {widest}");
+                return Err(Problem::Invalid(detail));
+            }
             let policy = self.ports.agents.policy(&run.agent);
             let standing: Vec<_> = rules.iter().filter(|rule| rule.stands_for(run)).cloned().collect();
-            let rules = Rules { policy: &policy, standing: &standing };
+            let rules = Rules { policy: &policy, standing: &standing, widest: Mode::Yolo };
             Ok(Fact::ModeChanged { by: by.principal.clone(), mode, calls: plan::replan(run, mode, rules) })
         })
         .await

@@ -140,7 +140,7 @@ impl Engine {
             None => before.definition.mode,
         };
         let policy = self.ports.agents.policy(&before.agent);
-        let calls = plan::fork(before, mode, Rules { policy: &policy, standing: &[] });
+        let calls = plan::fork(before, mode, Rules { policy: &policy, standing: &[], widest: Mode::Yolo });
         let metadata = fork.metadata.clone().unwrap_or_else(|| before.metadata.clone());
         Ok(Fact::Forked { from: from.clone(), last: fork.at, by: by.principal.clone(), mode, metadata, calls })
     }
@@ -219,7 +219,7 @@ fn written_by(run: &Run, entry: &Entry) -> Option<ToolCall> {
     let tool = run.definition.tool(&call.tool)?;
     let writes = match &tool.target {
         Target::Builtin(builtin) => builtin.kind().mutates(),
-        Target::Http { .. } => false,
+        Target::Http { .. } | Target::Agents { .. } => false,
     };
     if !writes {
         return None;

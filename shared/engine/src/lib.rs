@@ -6,11 +6,12 @@
 //! machine owns, what to do next, is in `dormouse-domain`; what the host owns, doing it, is here.
 //!
 //! Read in this order: [`ports`], `journal` (loading and folding), `amend` (writers that are not
-//! drivers), `respond`, `link`, `complete`, `control`, `start`, `fork`, then `step` and below it `drive`, `calls`, `stop`.
+//! drivers), `respond`, `link`, `complete`, `control`, `start`, `fork`, `delegate`, then `step` and below it `drive`, `calls`, `stop`.
 
 mod amend;
 mod complete;
 mod control;
+mod delegate;
 mod error;
 mod fork;
 mod journal;

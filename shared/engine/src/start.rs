@@ -70,6 +70,7 @@ impl Engine {
             mode,
             input: start.input,
             metadata: start.metadata,
+            parent: None,
         };
         let entry = Entry { index: 0, entry_id: self.entry_id(), at: now, driver: None, fact };
         let run = Run::start(run_id.clone(), definition, &entry).map_err(|error| Problem::Corrupt(error.into()))?;

@@ -114,6 +114,7 @@ impl Queue for MemoryQueue {
 
 type Hook = Pin<Box<dyn Future<Output = ()> + Send>>;
 type BeforeReply = Box<dyn FnOnce() -> Hook + Send>;
+type Mind = Box<dyn Fn(&str) -> Vec<ReplyBlock> + Send + Sync>;
 
 /// A model that gives prepared replies in order, and remembers what it was asked.
 #[derive(Default)]
@@ -121,21 +122,24 @@ pub struct ScriptedModels {
     replies: Mutex<VecDeque<Result<Reply, Failure>>>,
     asked: Mutex<Vec<String>>,
     before: Mutex<Option<BeforeReply>>,
+    mind: Mutex<Option<Mind>>,
 }
 
 impl ScriptedModels {
     /// Prepares one more reply.
     pub fn reply(&self, content: Vec<ReplyBlock>) {
-        let calls = content.iter().any(|block| matches!(block, ReplyBlock::ToolCall { .. }));
-        let stop = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
-        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-        locked(&self.replies).push_back(Ok(Reply { content, stop, usage }));
+        locked(&self.replies).push_back(Ok(reply(content)));
     }
 
     /// Prepares a failure.
     pub fn fail(&self, class: FailureClass) {
         let failure = Failure::new(class, "prepared by the test");
         locked(&self.replies).push_back(Err(failure));
+    }
+
+    /// Replies from now on with what `mind` makes of the prompt's debug text, where nothing is prepared.
+    pub fn answer(&self, mind: impl Fn(&str) -> Vec<ReplyBlock> + Send + Sync + 'static) {
+        *locked(&self.mind) = Some(Box::new(mind));
     }
 
     /// Runs `hook` while the next call is under way, before its reply arrives.
@@ -156,15 +160,25 @@ impl ScriptedModels {
 #[async_trait]
 impl Models for ScriptedModels {
     async fn call(&self, _: &ModelRef, prompt: &Prompt<'_>, _: Duration) -> Result<Reply, Failure> {
-        locked(&self.asked).push(format!("{:?}", prompt.messages));
+        let text = format!("{:?}", prompt.messages);
+        locked(&self.asked).push(text.clone());
         let hook = locked(&self.before).take();
         if let Some(hook) = hook {
             hook().await;
         }
-        locked(&self.replies).pop_front().unwrap_or_else(|| {
+        let prepared = locked(&self.replies).pop_front();
+        let thought = || locked(&self.mind).as_ref().map(|mind| Ok(reply(mind(&text))));
+        prepared.or_else(thought).unwrap_or_else(|| {
             Ok(Reply { content: vec![say("done")], stop: StopReason::EndTurn, usage: Usage::default() })
         })
     }
+}
+
+fn reply(content: Vec<ReplyBlock>) -> Reply {
+    let calls = content.iter().any(|block| matches!(block, ReplyBlock::ToolCall { .. }));
+    let stop = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
+    let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+    Reply { content, stop, usage }
 }
 
 type Behaviour = Box<dyn Fn(&ToolCall) -> ToolReply + Send + Sync>;

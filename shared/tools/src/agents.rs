@@ -116,12 +116,29 @@ pub fn load_dir(dir: &Path, max_timeout_ms: u64) -> Result<AgentSet, Vec<FileFau
             Err(faults) => faulty.push(FileFaults { path, faults }),
         }
     }
+    faulty.extend(unknown_agents(&agents));
     if faulty.is_empty() {
         let agents: BTreeMap<_, _> = agents.into_iter().map(|(name, (_, definition))| (name, definition)).collect();
         let policies = agents.iter().map(|(name, agent)| (name.clone(), Arc::new(agent.policy.clone()))).collect();
         return Ok(AgentSet { agents, policies, policy: Arc::new(policy) });
     }
     Err(faulty)
+}
+
+/// Agents to which others are to delegate, and which are not there.
+fn unknown_agents(agents: &BTreeMap<String, (PathBuf, Arc<Definition>)>) -> Vec<FileFaults> {
+    let mut faulty = Vec::new();
+    for (path, definition) in agents.values() {
+        for (i, tool) in definition.tools.iter().enumerate() {
+            let wanted = tool.delegates_to().unwrap_or_default().iter().enumerate();
+            for (n, name) in wanted.filter(|(_, name)| !agents.contains_key(*name)) {
+                let known = agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                let problem = format!("there is no agent {name:?} in this folder; there are: {known}");
+                faulty.push(FileFaults::one(path, &format!("tools[{i}].agents[{n}]"), problem));
+            }
+        }
+    }
+    faulty
 }
 
 /// Agents that cannot be used, with everything that is wrong with them.

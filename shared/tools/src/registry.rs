@@ -103,6 +103,10 @@ impl Tools for Registry {
         match &call.tool.target {
             Target::Builtin(builtin) => self.workspace.call(*builtin, call).await,
             Target::Http { url } => self.http.call(call, url).await,
+            Target::Agents { .. } => {
+                let why = "a task for another agent is the engine's to give".to_owned();
+                CallResult::NotSent { why }.into()
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use serde_json::Value;
 pub(crate) fn call(target: Target, arguments: Value) -> ToolCall {
     let input_schema = match &target {
         Target::Builtin(builtin) => builtin.input_schema(),
-        Target::Http { .. } => serde_json::json!({"type": "object"}),
+        Target::Http { .. } | Target::Agents { .. } => serde_json::json!({"type": "object"}),
     };
     ToolCall {
         run: RunId::from_bits(7),

@@ -352,7 +352,7 @@ impl Protocol {
             }
             state.left.unknowns -= 1;
         }
-        let fact = Fact::CallFinished { call, attempt, result, kv: KvPatch::new() };
+        let fact = Fact::CallFinished { call, attempt, result, kv: KvPatch::new(), used: None };
         if drive.holds() {
             return self.append(state, drive, fact, Then::Taken(place), heard);
         }

@@ -57,6 +57,7 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         agent: _,
         mode,
         metadata: _,
+        parent: _,
         forks: _,
         created_at: _,
         updated_at: _,
@@ -73,6 +74,7 @@ fn hash_run<H: Hasher>(run: &Run, state: &mut H) {
         state: _,
         usage: _,
         cost: _,
+        children: _,
         ceilings,
         worked_ms: _,
         trouble,
@@ -184,6 +186,7 @@ pub fn running(run: &Run) -> Vec<Dispatched> {
         CallState::Ready
         | CallState::Asking(_)
         | CallState::Pending { .. }
+        | CallState::Delegated { .. }
         | CallState::Unknown { .. }
         | CallState::Done(_) => None,
     });

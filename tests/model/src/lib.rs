@@ -115,6 +115,7 @@ impl Protocol {
             mode: self.definition.mode,
             input: vec![Content::text("go")],
             metadata: BTreeMap::new(),
+            parent: None,
         };
         let first = driver::entry(0, START, None, fact);
         let run = Run::start(RunId::from_bits(1), self.definition.clone(), &first).ok()?;

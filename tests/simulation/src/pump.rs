@@ -82,7 +82,7 @@ async fn invoke(world: Arc<World>, host: Arc<Host>, message: Message) {
             world.sim.ensure(!corrupt, || format!("I1: {error}"));
             "step could not load".to_owned()
         }
-        Life::Done(Err(StepError::Write(_))) => "step could not write".to_owned(),
+        Life::Done(Err(StepError::Write(_) | StepError::Beside(_))) => "step could not write".to_owned(),
         Life::Done(Err(StepError::Bug(bug))) => {
             world.sim.accuse(format!("the engine contradicts itself: {bug}"));
             "step bug".to_owned()

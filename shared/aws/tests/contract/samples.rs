@@ -37,7 +37,7 @@ pub(crate) fn with_text(index: u32, id: &str, text: &str) -> Entry {
 
 pub(crate) fn with_content(index: u32, id: &str, content: Content) -> Entry {
     let result = CallResult::Returned { content: vec![content], is_error: false };
-    let fact = Fact::CallFinished { call: CallKey::new(0, 0), attempt: 1, result, kv: KvPatch::new() };
+    let fact = Fact::CallFinished { call: CallKey::new(0, 0), attempt: 1, result, kv: KvPatch::new(), used: None };
     Entry { index, entry_id: EntryId(id.to_owned()), at: NOW, driver: None, fact }
 }
 
@@ -64,6 +64,7 @@ pub(crate) fn item(run: &RunId, owner: &Principal, updated_at: Millis, due_at: O
         status: Status::Queued,
         mode: Mode::Normal,
         metadata: BTreeMap::from([("ticket".to_owned(), "T-1".to_owned())]),
+        parent: None,
         forks: Vec::new(),
         created_at: NOW,
         updated_at,

@@ -7,11 +7,18 @@ use toml::{Table, Value as Toml};
 
 use super::{Reader, legal_name};
 use crate::{
-    agent::{Replay, Target, ToolDef},
+    agent::{Replay, Target, ToolDef, ToolKind},
     builtin::Builtin,
+    delegate,
     display::secret,
     policy::Reading,
 };
+
+/// The builtin that has another agent do a task, and its name as models see it.
+const DELEGATE: &str = "delegate";
+/// What it does, for the model.
+const DELEGATES: &str = "Has another agent do a task, in a run of its own, and returns its answer. The agent sees nothing of this \
+                         conversation: say all that it needs.";
 
 impl Reader {
     pub(super) fn tools(&mut self, table: &Table, max_timeout_ms: u64) -> Vec<ToolDef> {
@@ -41,7 +48,7 @@ impl Reader {
     }
 
     fn tool(&mut self, table: &Table, place: &str, max_timeout_ms: u64) -> Option<ToolDef> {
-        const KNOWN: [&str; 15] = [
+        const KNOWN: [&str; 17] = [
             "name",
             "description",
             "kind",
@@ -57,14 +64,19 @@ impl Reader {
             "http",
             "builtin",
             "later",
+            "agents",
+            "questions",
         ];
         self.known_keys(table, place, &KNOWN);
         let target = self.target(table, place);
-        let builtin = match &target {
-            Some(Target::Builtin(builtin)) => Some(*builtin),
-            Some(Target::Http { .. }) | None => None,
+        let (builtin, agents) = match &target {
+            Some(Target::Builtin(builtin)) => (Some(*builtin), None),
+            Some(Target::Agents { agents, .. }) => (None, Some(agents.clone())),
+            Some(Target::Http { .. }) | None => (None, None),
         };
-        let name = self.text(table, place, "name").or_else(|| builtin.map(|b| b.tool_name().to_owned()));
+        let delegates = agents.is_some();
+        let own_name = builtin.map(Builtin::tool_name).or(delegates.then_some(DELEGATE));
+        let name = self.text(table, place, "name").or_else(|| own_name.map(str::to_owned));
         let Some(name) = name else {
             self.fault(format!("{place}name"), "required");
             return None;
@@ -79,12 +91,12 @@ impl Reader {
                 format!("must be between 1ms and {max_timeout_ms}ms: a call has to fit one step"),
             );
         }
-        if builtin.is_some() && table.contains_key("input_schema") {
+        if own_name.is_some() && table.contains_key("input_schema") {
             self.fault(format!("{place}input_schema"), "a builtin brings its own; leave it out");
         }
         // A builtin's effect and its result are one transaction, so repeating a lost attempt is safe.
         let default_replay = if builtin.is_some() { Replay::Safe } else { Replay::Manual };
-        let replay = self.word(table, place, "replay").unwrap_or(default_replay);
+        let replay = if delegates { Replay::Idempotent } else { self.replay(table, place, default_replay) };
         let reuse_result = self.word::<bool>(table, place, "reuse_result").unwrap_or_default();
         if reuse_result && replay != Replay::Idempotent {
             self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
@@ -97,13 +109,29 @@ impl Reader {
         if later && replay != Replay::Manual {
             self.fault(format!("{place}later"), "only goes with replay = \"manual\"");
         }
-        let input_schema = self.schema(table, place, builtin);
+        for key in ["agents", "questions"].into_iter().filter(|key| !delegates && table.contains_key(*key)) {
+            self.fault(format!("{place}{key}"), "only goes with builtin = \"delegate\"");
+        }
+        if delegates {
+            for key in ["replay", "reuse_result", "later", "kind", "approvers"]
+                .into_iter()
+                .filter(|key| table.contains_key(*key))
+            {
+                self.fault(format!("{place}{key}"), "does not go with builtin = \"delegate\"; leave it out");
+            }
+        }
+        let input_schema = match &agents {
+            Some(agents) => delegate::input_schema(agents),
+            None => self.schema(table, place, builtin),
+        };
+        let own_description = builtin.map(Builtin::description).or(delegates.then_some(DELEGATES));
+        let own_kind = builtin.map(Builtin::kind).or(delegates.then_some(ToolKind::Read));
         Some(ToolDef {
             secret: self.secret(table, place, builtin, &input_schema),
             description: self
                 .text(table, place, "description")
-                .unwrap_or_else(|| builtin.map(|b| b.description().to_owned()).unwrap_or_default()),
-            kind: self.word(table, place, "kind").unwrap_or_else(|| builtin.map(Builtin::kind).unwrap_or_default()),
+                .unwrap_or_else(|| own_description.unwrap_or_default().to_owned()),
+            kind: self.word(table, place, "kind").unwrap_or_else(|| own_kind.unwrap_or_default()),
             permission: self.word(table, place, "permission"),
             replay,
             reuse_result,
@@ -111,7 +139,7 @@ impl Reader {
             input_schema,
             arguments: self.arguments(table, place),
             target: target?,
-            later,
+            later: later || delegates,
             always: self.always(table, place),
             approvers: self.approvers(table, place),
             name,
@@ -120,11 +148,13 @@ impl Reader {
 
     fn target(&mut self, table: &Table, place: &str) -> Option<Target> {
         match (table.get("builtin"), table.get("http")) {
+            (Some(Toml::String(name)), None) if name == DELEGATE => Some(self.agents(table, place)),
             (Some(Toml::String(name)), None) => match Builtin::named(name) {
                 Some(builtin) => Some(Target::Builtin(builtin)),
                 None => {
                     let names = Builtin::ALL.map(Builtin::name).join(", ");
-                    self.fault(format!("{place}builtin"), format!("there is no builtin {name:?}; there are: {names}"));
+                    let problem = format!("there is no builtin {name:?}; there are: {names}, {DELEGATE}");
+                    self.fault(format!("{place}builtin"), problem);
                     None
                 }
             },
@@ -156,6 +186,26 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// `builtin = "delegate"`, with the `agents` that can be chosen.
+    fn agents(&mut self, table: &Table, place: &str) -> Target {
+        let agents: Vec<String> = self.word(table, place, "agents").unwrap_or_default();
+        if agents.is_empty() {
+            self.fault(format!("{place}agents"), "required: a list of the agents that can be chosen");
+        }
+        for (i, agent) in agents.iter().enumerate() {
+            if !legal_name(agent) {
+                self.fault(format!("{place}agents[{i}]"), format!("{agent:?} is no agent's name"));
+            } else if agents[..i].contains(agent) {
+                self.fault(format!("{place}agents[{i}]"), format!("{agent:?} is named twice"));
+            }
+        }
+        Target::Agents { agents, questions: self.word(table, place, "questions").unwrap_or_default() }
+    }
+
+    fn replay(&mut self, table: &Table, place: &str, default: Replay) -> Replay {
+        self.word(table, place, "replay").unwrap_or(default)
     }
 
     fn schema(&mut self, table: &Table, place: &str, builtin: Option<Builtin>) -> Value {

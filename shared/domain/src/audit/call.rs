@@ -42,6 +42,8 @@ pub(super) struct CallBook {
     pub(super) runs: bool,
     /// Whether the tool may say that another system completes a call.
     may_be_later: bool,
+    /// Whether its calls go to another agent.
+    pub(super) delegates: bool,
     /// Whether it said so of the last attempt.
     pub(super) later: bool,
     /// The entry since which it is not known what the last attempt did.
@@ -84,6 +86,7 @@ impl CallBook {
             announced_by: None,
             runs: false,
             may_be_later: false,
+            delegates: false,
             later: false,
             lost_at: None,
             retried_at: None,
@@ -103,7 +106,14 @@ impl CallBook {
 
     /// Whether it runs, or may without anybody being asked.
     pub(super) fn goes_on(&self) -> bool {
-        self.runs || (self.may_run() && self.waits.is_none() && !(self.is_lost() && self.needs_person()))
+        self.runs
+            || self.is_delegated()
+            || (self.may_run() && self.waits.is_none() && !(self.is_lost() && self.needs_person()))
+    }
+
+    /// Whether another run does it.
+    pub(super) fn is_delegated(&self) -> bool {
+        self.delegates && self.later && !self.settled
     }
 
     /// Whether its latest verdict is Allow, or a person said yes (I7).
@@ -124,6 +134,7 @@ impl CallBook {
     /// An attempt is announced.
     pub(super) fn announce(&mut self, attempt: u32, by: Option<&DriverId>) -> Result<(), Broken> {
         let (was_running, expected) = (self.runs, self.attempts + 1);
+        let delegated = self.is_delegated();
         let repeats_unasked = self.is_lost() && self.needs_person();
         self.attempts = attempt;
         self.announced_by = by.cloned();
@@ -131,6 +142,9 @@ impl CallBook {
         self.later = false;
         if self.settled {
             return broken("I3", "it starts, and has its result already");
+        }
+        if delegated {
+            return broken("D6", "it starts, and another run does it already");
         }
         if was_running || attempt != expected {
             return broken("I2", &format!("attempt {attempt} starts where {expected} should, or before it ended"));
@@ -187,8 +201,8 @@ impl CallBook {
     }
 
     /// Its tool may say that another system completes a call.
-    pub(super) fn later(mut self, may_be: bool) -> Self {
-        self.may_be_later = may_be;
+    pub(super) fn later(mut self, may_be: bool, delegates: bool) -> Self {
+        (self.may_be_later, self.delegates) = (may_be, delegates);
         self
     }
 
@@ -212,7 +226,7 @@ impl CallBook {
             RequestKind::Approval => matches!(self.plan, Plan::Ask { .. }) && untouched,
             RequestKind::Question => self.plan == Plan::Question,
             RequestKind::Uncertain => self.is_lost() && !self.later && (self.needs_person() || !self.may_run()),
-            RequestKind::External => self.is_lost() && self.later,
+            RequestKind::External => self.is_lost() && self.later && !self.delegates,
             RequestKind::Budget => false,
         };
         if asked_already || self.settled || !needed {

@@ -33,7 +33,7 @@ impl Audit {
             return broken("X8", "a fork in the midst of a journal that was not copied");
         };
         self.id = id;
-        self.holder = None;
+        (self.holder, self.widest) = (None, None);
         (self.paused, self.mode) = (false, *mode);
         self.requests.values_mut().for_each(|book| book.pending = false);
         self.prompts.clear();

@@ -3,8 +3,9 @@
 use super::{Checked, ensure};
 use crate::{
     agent::Definition,
-    budget::{Amounts, Budget},
+    budget::{Amounts, Budget, Consumed},
     decide::Decision,
+    delegate::Parent,
     message::{ModelRef, Usage},
 };
 
@@ -27,6 +28,17 @@ impl Spending {
         let cost = definition.price(model).of(usage);
         self.used = self.used.plus(&Amounts { turns: 1, tokens: usage.tokens(), cost, wall_ms: 0 });
         ensure(before.is_empty(), "C5", &format!("a model was asked, though {}", before.join(" and ")))
+    }
+
+    /// The run was delegated, and may use a share of what its parent may.
+    pub(super) fn share(&mut self, parent: Option<&Parent>) {
+        self.ceilings = parent.map_or(self.ceilings, |parent| self.ceilings.min(&parent.share));
+    }
+
+    /// A run that it delegated to has ended.
+    pub(super) fn child(&mut self, used: Option<&Consumed>) {
+        let amounts = used.map(|used| used.amounts).unwrap_or_default();
+        self.used = self.used.plus(&Amounts { wall_ms: 0, ..amounts });
     }
 
     /// A person raised a ceiling.

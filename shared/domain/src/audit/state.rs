@@ -70,7 +70,9 @@ impl Audit {
             CallState::Pending { request } => (false, Some(*request), false, false),
             CallState::Ready => (false, None, true, false),
             CallState::Done(_) => (false, None, false, true),
-            CallState::Asking(_) | CallState::Unknown { .. } => (false, None, false, false),
+            CallState::Asking(_) | CallState::Unknown { .. } | CallState::Delegated { .. } => {
+                (false, None, false, false)
+            }
         };
         ensure(!ready || book.may_run(), "I7", &format!("the fold would run {key}, which nobody allowed"))?;
         ensure(!ready || book.goes_on(), "I8", &format!("the fold would run {key}, which only a person can settle"))?;
@@ -129,7 +131,8 @@ impl Audit {
         let expires = expires.filter(|_| self.holder.is_none());
         let seen_in_time = expires.is_none_or(|expires| due_at.is_some_and(|due_at| due_at <= expires.max(at)));
         ensure(seen_in_time, "I9", "a request waits, and nobody looks when its time is over")?;
-        let idle = self.ended.is_none() && !self.paused && self.pending().is_empty();
+        let delegated = self.calls.values().any(CallBook::is_delegated) && !self.cancelled;
+        let idle = self.ended.is_none() && !self.paused && self.pending().is_empty() && !delegated;
         ensure(!idle || due_at.is_some(), "I9", "an unfinished run that waits for nobody is never looked at")
     }
 }

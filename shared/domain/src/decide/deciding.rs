@@ -57,7 +57,8 @@ pub fn record(
     let entry_id = EntryId(String::new());
     after.apply(&Entry { index: run.len, entry_id, at: now, driver: None, fact: fact.clone() })?;
     let mut facts = vec![fact];
-    if after.cancel.is_some() {
+    // Where other runs must be told, the next step ends it.
+    if after.cancel.is_some() && after.ends_alone() {
         facts.extend(match next(&after, now) {
             Next::Finish(outcome) => Some(Fact::RunFinished(outcome)),
             Next::Dispatch(_)

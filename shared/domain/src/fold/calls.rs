@@ -77,6 +77,7 @@ impl Run {
             | CallState::Asking(_)
             | CallState::Pending { .. }
             | CallState::Running { .. }
+            | CallState::Delegated { .. }
             | CallState::Unknown { .. } => {
                 self.call_mut(change.call)?.state = state;
                 Ok(())
@@ -114,6 +115,10 @@ impl Run {
                 return self.outcome_unknown(key, attempt, &why);
             }
             CallResult::Unknown { why } => return self.outcome_unknown(key, attempt, why),
+            CallResult::Later {} if self.call(key).is_some_and(|call| self.delegates(call)) => {
+                self.call_mut(key)?.state = CallState::Delegated { attempt };
+                return Ok(());
+            }
             CallResult::Later {} => {
                 let call = self.call_mut(key)?;
                 call.later = true;
@@ -146,6 +151,7 @@ impl Run {
             CallState::Ready
             | CallState::Asking(_)
             | CallState::Pending { .. }
+            | CallState::Delegated { .. }
             | CallState::Unknown { .. }
             | CallState::Done(_) => None,
         });
@@ -202,7 +208,11 @@ impl Run {
         let call = self.call_mut(asking)?;
         match call.state {
             CallState::Asking(_) | CallState::Unknown { .. } => {}
-            CallState::Ready | CallState::Pending { .. } | CallState::Running { .. } | CallState::Done(_) => {
+            CallState::Ready
+            | CallState::Pending { .. }
+            | CallState::Running { .. }
+            | CallState::Delegated { .. }
+            | CallState::Done(_) => {
                 return Err(format!("call {asking} asks for nothing"));
             }
         }
@@ -308,7 +318,9 @@ impl Run {
                     self.close(request, RequestStatus::Cancelled)?;
                 }
                 CallState::Asking(_) | CallState::Unknown { .. } => {}
-                CallState::Ready | CallState::Running { .. } | CallState::Done(_) => continue,
+                CallState::Ready | CallState::Running { .. } | CallState::Delegated { .. } | CallState::Done(_) => {
+                    continue;
+                }
             }
             self.end(key, if attempts > 0 { Ending::Abandoned } else { Ending::Superseded }, false)?;
         }

@@ -38,6 +38,8 @@ impl Run {
         (self.trouble, self.deaths) = (Trouble::default(), Deaths::default());
         (self.paused, self.mode, self.created_at) = (false, fork.mode, entry.at);
         self.metadata = fork.metadata.clone();
+        // Nobody waits for a fork.
+        self.parent = None;
         let pending: Vec<_> = self.pending().map(|(key, _)| key).collect();
         for key in pending {
             self.close(key, RequestStatus::Cancelled)?;
@@ -80,6 +82,7 @@ impl Run {
             | CallState::Asking(_)
             | CallState::Pending { .. }
             | CallState::Running { .. }
+            | CallState::Delegated { .. }
             | CallState::Unknown { .. }) => {
                 call.state = state;
                 Ok(())

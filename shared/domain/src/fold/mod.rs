@@ -13,7 +13,7 @@ use forked::Fork;
 
 use crate::{
     agent::Definition,
-    budget::{self, Amounts, Spent, next_call_at_most},
+    budget::{self, Amounts, Consumed, Spent, next_call_at_most},
     entry::{DriverStop, Entry, Fact, FinalStatus, Outcome},
     ids::{CallKey, Millis, RunId},
     kv::State,
@@ -51,10 +51,11 @@ impl Run {
         if definition.models.is_empty() {
             return Err(corrupt("the agent has no model"));
         }
-        let Fact::RunStarted { owner, agent, definition: digest, mode, input, metadata } = &first.fact else {
+        let Fact::RunStarted { owner, agent, definition: digest, mode, input, metadata, parent } = &first.fact else {
             return Err(corrupt("the first entry is not RunStarted"));
         };
-        let ceilings = Amounts::from(&definition.limits);
+        let limits = Amounts::from(&definition.limits);
+        let ceilings = parent.as_ref().map_or(limits, |parent| limits.min(&parent.share));
         Ok(Self {
             id,
             definition,
@@ -63,6 +64,7 @@ impl Run {
             agent: agent.clone(),
             mode: *mode,
             metadata: metadata.clone(),
+            parent: parent.clone(),
             forks: Vec::new(),
             created_at: first.at,
             updated_at: first.at,
@@ -79,6 +81,7 @@ impl Run {
             state: State::default(),
             usage: crate::message::Usage::default(),
             cost: Spent::default(),
+            children: Consumed::default(),
             ceilings,
             worked_ms: 0,
             trouble: Trouble::default(),
@@ -131,8 +134,11 @@ impl Run {
             }
             Fact::CallDispatched { calls } => calls.iter().try_for_each(|start| self.call_started(*start)),
             Fact::CallsReplanned { calls } => calls.iter().try_for_each(|change| self.withheld(change)),
-            Fact::CallFinished { call, attempt, result, kv } => {
+            Fact::CallFinished { call, attempt, result, kv, used } => {
                 self.call_finished(*call, *attempt, result)?;
+                if let Some(used) = used {
+                    self.children.add(used);
+                }
                 self.kept(result, kv)
             }
             Fact::Suspended { requests, .. } => self.suspended(entry, requests),

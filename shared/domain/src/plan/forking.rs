@@ -47,6 +47,10 @@ fn is_question(run: &Run, call: &Call) -> bool {
         CallState::Pending { request } => {
             run.requests.get(request).is_some_and(|request| request.kind == RequestKind::Question)
         }
-        CallState::Ready | CallState::Running { .. } | CallState::Unknown { .. } | CallState::Done(_) => false,
+        CallState::Ready
+        | CallState::Running { .. }
+        | CallState::Delegated { .. }
+        | CallState::Unknown { .. }
+        | CallState::Done(_) => false,
     }
 }

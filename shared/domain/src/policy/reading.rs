@@ -113,6 +113,8 @@ fn declared(tool: &ToolDef, path: &str) -> Option<Reading> {
             builtin.readings().iter().find(|(name, _)| *name == path).map(|(_, reading)| *reading)
         }
         Target::Http { .. } => None,
+        // The task is for another agent to read: what that one does is judged when it does it.
+        Target::Agents { .. } => Some(Reading::Text),
     };
     tool.arguments.get(path).copied().or(builtin)
 }

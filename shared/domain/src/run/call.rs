@@ -48,7 +48,7 @@ impl Call {
         let news = match &self.state {
             CallState::Running { .. } => true,
             CallState::Ready => answers,
-            CallState::Unknown { .. } | CallState::Pending { .. } => settles,
+            CallState::Unknown { .. } | CallState::Pending { .. } | CallState::Delegated { .. } => settles,
             CallState::Asking(_) | CallState::Done(_) => false,
         };
         attempt > 0 && attempt == self.attempts && news

@@ -91,7 +91,18 @@ fn entries(facts: Vec<Written>) -> Vec<Entry> {
 fn run_started() -> Written {
     let definition = definition().digest().unwrap();
     let (owner, agent, input) = (me(), "a".into(), vec![Content::text("go")]);
-    ("~", Fact::RunStarted { owner, agent, definition, mode: Mode::Normal, input, metadata: BTreeMap::new() })
+    (
+        "~",
+        Fact::RunStarted {
+            owner,
+            agent,
+            definition,
+            mode: Mode::Normal,
+            input,
+            metadata: BTreeMap::new(),
+            parent: None,
+        },
+    )
 }
 
 fn started(driver: &'static str) -> Written {
@@ -120,7 +131,7 @@ fn dispatched(attempt: u32) -> Fact {
 }
 
 fn finished(attempt: u32, result: CallResult) -> Fact {
-    Fact::CallFinished { call: CallKey::new(2, 0), attempt, result, kv: KvPatch::new() }
+    Fact::CallFinished { call: CallKey::new(2, 0), attempt, result, kv: KvPatch::new(), used: None }
 }
 
 fn returned() -> CallResult {

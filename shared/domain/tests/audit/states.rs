@@ -36,7 +36,7 @@ fn a13_what_the_books_and_the_fold_keep() {
     let kept = |index: u64| {
         let mut kv = KvPatch::new();
         kv.set("page", &json!(index)).unwrap();
-        ("d", Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result: returned(), kv })
+        ("d", Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result: returned(), kv, used: None })
     };
     let facts = with(running("look"), [kept(3)]);
     let cases: [(&str, Tamper); 2] = [
@@ -58,7 +58,8 @@ fn a13_only_an_answer_keeps_anything() {
     let mut kv = KvPatch::new();
     kv.set("page", &json!(3)).unwrap();
     for result in [unknown(), not_sent()] {
-        let fact = ("d", Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result, kv: kv.clone() });
+        let fact =
+            ("d", Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result, kv: kv.clone(), used: None });
         let facts = with(running("look"), [fact]);
         assert_eq!(last(facts.clone()).iter().map(|found| found.invariant).collect::<Vec<_>>(), ["A13"]);
         let entries = entries(facts);

@@ -114,6 +114,7 @@ impl Story {
             mode: Mode::Normal,
             input: vec![Content::text("go")],
             metadata: BTreeMap::new(),
+            parent: None,
         };
         let entry = Entry { index: 0, entry_id: EntryId("e0".into()), at: Millis(1_000), driver: None, fact };
         let run = Run::start(RunId::from_bits(7), definition, &entry).unwrap();
@@ -206,7 +207,7 @@ impl Story {
     }
 
     fn finish(&mut self, call: CallKey, attempt: u32, result: CallResult) -> &mut Self {
-        self.put(Fact::CallFinished { call, attempt, result, kv: KvPatch::new() })
+        self.put(Fact::CallFinished { call, attempt, result, kv: KvPatch::new(), used: None })
     }
 
     fn dispatch(&mut self) -> &mut Self {

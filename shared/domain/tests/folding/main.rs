@@ -53,6 +53,7 @@ impl Story {
             mode: Mode::Normal,
             input: vec![Content::text(input)],
             metadata: BTreeMap::new(),
+            parent: None,
         };
         let entry = Entry { index: 0, entry_id: EntryId("e0".into()), at: Millis(1_000), driver: None, fact };
         Self { run: Run::start(RunId::from_bits(7), definition, &entry).unwrap(), now: Millis(1_000) }
@@ -256,7 +257,7 @@ fn case_16_a_rejected_call_is_never_run() {
             assert!(story.refuses("e", Fact::CallDispatched { calls }), "{how}, attempt {attempt}");
             let result = CallResult::Returned { content: vec![], is_error: false };
             assert!(
-                story.refuses("e", Fact::CallFinished { call, attempt, result, kv: KvPatch::new() }),
+                story.refuses("e", Fact::CallFinished { call, attempt, result, kv: KvPatch::new(), used: None }),
                 "{how}, attempt {attempt}"
             );
         }
@@ -312,7 +313,13 @@ fn b10_b11_failures_of_a_model() {
     let result = CallResult::Returned { content: vec![], is_error: false };
     story.put(
         "d",
-        Fact::CallFinished { call: CallKey::new(story.run.len - 1, 0), attempt: 1, result, kv: KvPatch::new() },
+        Fact::CallFinished {
+            call: CallKey::new(story.run.len - 1, 0),
+            attempt: 1,
+            result,
+            kv: KvPatch::new(),
+            used: None,
+        },
     );
     story.reply("d", vec![]).put("d", ended(FinalStatus::Completed)).put("~", message());
     assert_eq!(story.run.trouble.model, 0);

@@ -97,6 +97,7 @@ fn first(definition: &Definition) -> Entry {
             mode: Mode::Normal,
             input: vec![Content::text("go")],
             metadata: std::collections::BTreeMap::new(),
+            parent: None,
         },
     }
 }
@@ -108,7 +109,7 @@ pub(crate) fn one_call(content: Vec<Content>) -> Run {
     let block = ReplyBlock::ToolCall { id: "c".into(), name: "look".into(), arguments: "{}".into(), raw: None };
     life.reply(vec![block], StopReason::ToolUse, 2);
     let result = CallResult::Returned { content, is_error: false };
-    life.put(Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result, kv: KvPatch::new() });
+    life.put(Fact::CallFinished { call: CallKey::new(2, 0), attempt: 1, result, kv: KvPatch::new(), used: None });
     life.run
 }
 
@@ -282,7 +283,7 @@ impl Life {
         let pick = usize::from(self.choose(16)) % running.len();
         let (call, attempt) = running[pick];
         let (result, kv) = self.result(call);
-        self.put(Fact::CallFinished { call, attempt, result, kv });
+        self.put(Fact::CallFinished { call, attempt, result, kv, used: None });
     }
 
     /// What an attempt came to, and what its tool keeps for the run: only with an answer.
@@ -313,7 +314,7 @@ impl Life {
         let (result, kv) = self.result(call);
         let news = self.run.call(call).is_some_and(|state| state.takes(attempt, &result));
         if news && self.run.outcome.is_none() {
-            self.put_by(Fact::CallFinished { call, attempt, result, kv }, Some(driver));
+            self.put_by(Fact::CallFinished { call, attempt, result, kv, used: None }, Some(driver));
         }
     }
 
@@ -326,7 +327,7 @@ impl Life {
             return self.decide();
         }
         let (call, attempt) = open[usize::from(self.choose(16)) % open.len()];
-        self.put_by(Fact::CallFinished { call, attempt, result, kv: KvPatch::new() }, None);
+        self.put_by(Fact::CallFinished { call, attempt, result, kv: KvPatch::new(), used: None }, None);
     }
 
     fn ask_model(&mut self) {

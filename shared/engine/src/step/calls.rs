@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dormouse_domain::{
     CallKey, Fact, Millis, Run, ToolDef,
+    delegate::{self, Task},
     entry::{CallResult, Dispatched},
     kv::KvPatch,
     message::Content,
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     Engine,
     amend::closed,
+    delegate::Delegation,
     journal::LoadError,
     ports::{Commit, ToolCall, ToolReply, Tools, WriteError},
 };
@@ -47,11 +49,12 @@ impl Drive<'_> {
     /// any more is withheld instead, before anything is announced (I7).
     pub(super) async fn dispatch(&mut self, calls: &[CallKey]) -> Result<Appended, StepError> {
         let policy = self.policy();
-        let mut withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &[] });
+        let widest = self.engine.widest(&self.run).await;
+        let mut withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &[], widest });
         // One that would ask can be allowed for good; if that was revoked meanwhile, it asks.
         if withheld.iter().any(|change| matches!(change.plan, Plan::Ask { floor: false, .. })) {
             let standing = Box::pin(self.engine.standing(&self.run)).await.map_err(LoadError::from)?;
-            withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &standing });
+            withheld = plan::recheck(&self.run, calls, Rules { policy: &policy, standing: &standing, widest });
         }
         if !withheld.is_empty() {
             return self.append(Fact::CallsReplanned { calls: withheld }).await;
@@ -86,8 +89,31 @@ impl Drive<'_> {
         tool.timeout_ms = tool.timeout_ms.min(self.left_ms());
         let arguments = call.arguments(&self.run);
         let arguments = arguments.map_err(|_| StepError::Bug("an announced call whose arguments cannot be read"))?;
+        if let Some(agents) = tool.delegates_to() {
+            let task = Task::read(&arguments, agents);
+            let task = task.map_err(|_| StepError::Bug("an announced task that cannot be read"))?;
+            let parent = delegate::parent_of(&self.run, call, self.now());
+            let parent = parent.ok_or(StepError::Bug("a call that delegates to nobody"))?;
+            let delegation = Delegation { parent, task, run: self.run.clone() };
+            self.spawn_child(delegation, attempt, tool.timeout_ms);
+            return Ok(());
+        }
         self.spawn(made_call(&self.run, key, attempt, tool, arguments), 1);
         Ok(())
+    }
+
+    /// Starts the run that does the task.
+    fn spawn_child(&mut self, delegation: Delegation, attempt: u32, timeout_ms: u64) {
+        let engine = self.engine.clone();
+        let limit = Duration::from_millis(timeout_ms);
+        self.running.spawn(async move {
+            let call = delegation.parent.call;
+            let reply = match tokio::time::timeout(limit, engine.delegate(&delegation)).await {
+                Ok(result) => result.into(),
+                Err(_) => unknown(format!("the other agent's run was not started within {timeout_ms} ms")),
+            };
+            Finished { call, attempt, reply, made: None, tries: 1 }
+        });
     }
 
     fn spawn(&mut self, made: ToolCall, tries: u32) {
@@ -130,7 +156,7 @@ impl Drive<'_> {
                 return Ok(Appended::Lost);
             }
             let (result, kv) = kept(&self.run, result, finished.reply.kv.clone());
-            let fact = Fact::CallFinished { call: key, attempt, result, kv };
+            let fact = Fact::CallFinished { call: key, attempt, result, kv, used: None };
             match self.append_result(fact, &finished.reply).await {
                 Ok(Appended::Done) => return Ok(Appended::Done),
                 Ok(Appended::Lost) => {}

@@ -90,6 +90,7 @@ impl<'e> Drive<'e> {
                 Next::Dispatch(_) | Next::Await | Next::CallModel if self.draining => self.drain().await?,
                 Next::Dispatch(calls) => self.dispatch(&calls).await?,
                 Next::Await => self.take_result().await?,
+                Next::CallModel if self.is_orphaned().await? => self.note(self.no_parent()).await?,
                 Next::CallModel => self.call_model().await?,
                 Next::Expire(requests) => self.note(Fact::RequestExpired { requests }).await?,
                 Next::StopWaiting(requests) => self.note(Fact::WaitExpired { requests }).await?,
@@ -126,6 +127,19 @@ impl<'e> Drive<'e> {
     /// Time is short: lets what runs settle, then hands the run on.
     async fn drain(&mut self) -> Result<Appended, StepError> {
         if self.running.is_empty() { self.hand_off().await } else { self.take_result().await }
+    }
+
+    /// Whether the run that delegated to this one was over before this one began: the step that started it may have been
+    /// thought dead by then, so nobody has cancelled it.
+    async fn is_orphaned(&self) -> Result<bool, StepError> {
+        let Some(parent) = self.run.parent.as_ref().filter(|_| self.run.turns.is_empty()) else { return Ok(false) };
+        let item = self.engine.ports.store.item(&parent.run).await.map_err(LoadError::from)?;
+        Ok(item.is_none_or(|item| item.outcome.is_some()))
+    }
+
+    fn no_parent(&self) -> Fact {
+        let reason = Some("the run that delegated to it is over".to_owned());
+        Fact::CancelRequested { by: self.run.owner.clone(), reason }
     }
 
     async fn call_model(&mut self) -> Result<Appended, StepError> {
@@ -168,10 +182,12 @@ impl<'e> Drive<'e> {
         began: Millis,
     ) -> Result<Appended, StepError> {
         let (mut standing, mut looked) = (Vec::new(), false);
+        let widest = self.engine.widest(&self.run).await;
         while self.holds() {
             let tools = self.engine.ports.tools.as_ref();
             let policy = self.policy();
-            let outside = Outside { tools, policy: &policy, standing: &standing, left_ms: self.left_ms() };
+            let rules = Rules { policy: &policy, standing: &standing, widest };
+            let outside = Outside { tools, rules, left_ms: self.left_ms() };
             let calls = plan::plan_reply(&self.run, &reply.content, &reply.stop, seen, &outside);
             // What people allowed for good matters only to what would ask.
             if !looked && calls.iter().any(|plan| matches!(plan, Plan::Ask { floor: false, .. })) {
@@ -219,6 +235,7 @@ impl<'e> Drive<'e> {
             CallState::Ready
             | CallState::Asking(_)
             | CallState::Pending { .. }
+            | CallState::Delegated { .. }
             | CallState::Unknown { .. }
             | CallState::Done(_) => None,
         });
@@ -278,14 +295,13 @@ impl<'e> Drive<'e> {
 
 struct Outside<'a> {
     tools: &'a dyn Tools,
-    policy: &'a Policy,
-    standing: &'a [StandingRule],
+    rules: Rules<'a>,
     left_ms: u64,
 }
 
 impl Circumstances for Outside<'_> {
     fn rules(&self) -> Rules<'_> {
-        Rules { policy: self.policy, standing: self.standing }
+        self.rules
     }
 
     fn validate(&self, tool: &ToolDef, arguments: &Value) -> Result<(), String> {

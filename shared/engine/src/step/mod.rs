@@ -17,6 +17,7 @@ use futures::FutureExt;
 
 use crate::{
     Engine,
+    error::Problem,
     journal::{LoadError, catch_up},
     ports::{Commit, ItemWrite, WriteError},
 };
@@ -53,6 +54,9 @@ pub enum StepError {
     /// The store took no more writes until the time was up.
     #[error("could not write to the journal: {0}")]
     Write(#[from] WriteError),
+    /// Another run that this one has to do with could not be written.
+    #[error("the run that delegated, or one that was delegated to, could not be written: {0}")]
+    Beside(#[source] Problem),
     /// The machine contradicts itself: a bug.
     #[error("internal contradiction: {0}")]
     Bug(&'static str),

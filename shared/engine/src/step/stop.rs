@@ -34,8 +34,14 @@ impl Drive<'_> {
         self.stop(Fact::Suspended { requests: open, until: timer }, rows).await
     }
 
-    /// The run is over.
+    /// The run is over. Those that it delegated to go first, and whoever waits for it is told: should this step die before
+    /// the entry is there, the next one does so again, to no effect.
     pub(super) async fn finish(&mut self, outcome: Outcome) -> Result<Appended, StepError> {
+        if !self.run.ends_alone() {
+            let engine = self.engine;
+            Box::pin(engine.cancel_children(&self.run, &outcome)).await.map_err(StepError::Beside)?;
+            Box::pin(engine.tell_parent(&self.run, &outcome)).await.map_err(StepError::Beside)?;
+        }
         self.stop(Fact::RunFinished(outcome), Vec::new()).await
     }
 

@@ -107,7 +107,7 @@ async fn x7_a_202_is_later_from_a_tool_that_may_say_so() {
 fn call_url(call: &ToolCall) -> &str {
     match &call.tool.target {
         Target::Http { url } => url,
-        Target::Builtin(_) => panic!("no web service"),
+        Target::Builtin(_) | Target::Agents { .. } => panic!("no web service"),
     }
 }
 

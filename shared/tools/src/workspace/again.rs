@@ -28,7 +28,8 @@ pub(crate) async fn files_after(made: &[ToolCall]) -> Result<Vec<(String, String
             Target::Builtin(
                 Builtin::AskUser | Builtin::WorkspaceRead | Builtin::WorkspaceGlob | Builtin::WorkspaceSearch,
             )
-            | Target::Http { .. } => continue,
+            | Target::Http { .. }
+            | Target::Agents { .. } => continue,
         };
         match workspace.run(builtin, call).await {
             Ok(done) => done.write.into_iter().for_each(|write| files.put(write)),
