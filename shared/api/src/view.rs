@@ -260,9 +260,7 @@ pub(crate) fn entry(run: &RunItem, agent: &Definition, entry: &Entry) -> Value {
     for name in ["at", "until", "retry_at"] {
         retime(&mut view, name);
     }
-    if let Fact::RequestDecided { decision, .. } = &entry.fact {
-        raised(&mut view["decision"], decision);
-    }
+    in_clients_units(&mut view, &entry.fact);
     if let Some(key) = view.get("request").and_then(Value::as_str) {
         view["request_id"] = named(key).into();
     }
@@ -283,6 +281,22 @@ pub(crate) fn entry(run: &RunItem, agent: &Definition, entry: &Entry) -> Value {
         }
     }
     view
+}
+
+/// Amounts of what runs use up stand in clients' units.
+fn in_clients_units(view: &mut Value, fact: &Fact) {
+    if let Fact::RequestDecided { decision, .. } = fact {
+        raised(&mut view["decision"], decision);
+    }
+    if let Fact::RunStarted { parent: Some(parent), .. } = fact {
+        view["parent"]["share"] = amounts(&parent.share);
+    }
+    if let Fact::CallFinished { used: Some(used), .. } = fact {
+        view["used"] = amounts(&used.amounts);
+        if used.at_most {
+            view["used"]["cost_at_most"] = true.into();
+        }
+    }
 }
 
 fn retime(object: &mut Value, name: &str) {

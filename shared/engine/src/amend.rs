@@ -87,7 +87,8 @@ impl Engine {
                 Ok(amendment) => amendment,
                 Err(problem) => return self.unless_answered(by, key, problem).await,
             };
-            match self.write(by, key, run, amendment, now).await {
+            // Runs are large.
+            match Box::pin(self.write(by, key, run, amendment, now)).await {
                 Ok(answer) => return Ok(answer),
                 Err(WriteFailure::Problem(problem)) => return Err(problem),
                 Err(WriteFailure::Write(

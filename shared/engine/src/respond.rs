@@ -72,13 +72,12 @@ impl Engine {
         key: Option<&IdempotencyKey>,
     ) -> Result<Responded, Problem> {
         let full = answer.decision == DecisionKind::Always && self.no_room_for_a_rule(id, answer.scope).await?;
-        let amended = self.amend(by, key, &id.run, Some(id), |run, row, now| {
+        self.amend(by, key, &id.run, Some(id), |run, row, now| {
             let row = row.ok_or(Problem::NotFound("request"))?;
             let amendment = self.decision(run, row, answer, through, now)?;
             if full { Err(no_room()) } else { Ok(amendment) }
-        });
-        // A whole run is in it.
-        Box::pin(amended).await
+        })
+        .await
     }
 
     /// Decides the one request of run `run_id` that waits, as `by`.

@@ -174,6 +174,36 @@ async fn c5_a_ceiling_and_its_raise() {
 }
 
 #[tokio::test]
+async fn d5_d6_a_run_that_was_delegated() {
+    let app = App::new();
+    let delegates = "[[tools]]\nbuiltin = \"delegate\"\nagents = [\"ops\"]";
+    app.world.agents.add(agent("ops", &format!("{AGENT}\n{delegates}")));
+    let task = r#"{"agent":"ops","task":"look into it"}"#;
+    let run = app.run("ann", vec![vec![call("d", "delegate", task)]]).await;
+    let runs = app.get("ann", "/v1/runs").await.expect(200);
+    let child = runs["items"].as_array().unwrap().iter().find(|item| item["run_id"] != run.as_str()).unwrap();
+    assert_eq!(child["delegated_by"], json!({ "run_id": run, "call": "2.0" }));
+    assert_eq!((&child["title"], &child["owner"]), (&json!("look into it"), &ann()));
+    let id = child["run_id"].as_str().unwrap();
+    app.world.models.reply(vec![call("c1", "deploy", r#"{"env":"test"}"#)]);
+    app.step(id).await;
+    let inbox = app.get("ann", "/v1/requests").await.expect(200);
+    assert_eq!(inbox["items"][0]["agents"], json!(["ops", "ops"]));
+    app.post("ann", &respond_url(&inbox["items"][0]), json!({ "decision": "deny" })).await.expect(200);
+    app.step(id).await;
+    let first = app.get("ann", &format!("/v1/runs/{id}/journal")).await.expect(200)["items"][0].clone();
+    assert_eq!(
+        first["parent"]["share"],
+        json!({ "turns": 39, "tokens": 399_985, "cost_usd": 5.0, "wall_s": 21_600.0 })
+    );
+    assert_eq!((&first["parent"]["run"], &first["parent"]["mode"]), (&json!(run), &json!("normal")));
+    let journal = app.get("ann", &format!("/v1/runs/{run}/journal")).await.expect(200);
+    let told = journal["items"].as_array().unwrap().iter().find(|item| item["used"].is_object()).unwrap().clone();
+    assert_eq!(told["used"], json!({ "turns": 2, "tokens": 15, "cost_usd": 0.0, "wall_s": 0.0 }));
+    assert_eq!(told["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test]
 async fn a_journal() {
     let app = App::new();
     let (run, request) = app.waiting("ann").await;

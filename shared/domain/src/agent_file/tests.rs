@@ -1,5 +1,5 @@
 use super::*;
-use crate::agent::Replay;
+use crate::agent::{Replay, Target, ToolKind};
 
 const TIMEOUT: u64 = 150_000;
 
@@ -143,6 +143,38 @@ fn x7_only_a_manual_web_service_answers_later() {
     ] {
         let faults = parse(&tool(&refused), "ops", TIMEOUT).unwrap_err();
         assert!(faults.iter().any(|fault| fault.place == "tools[0].later"), "{refused}: {faults:?}");
+    }
+}
+
+/// D6: a tool that delegates says to whom, and nothing that is not its to say.
+#[test]
+fn d6_a_tool_that_delegates() {
+    let tool = |more: &str| parse(&format!("models = [\"a:b\"]\n[[tools]]\n{more}"), "ops", TIMEOUT);
+    let taken = tool("builtin = \"delegate\"\nagents = [\"b\", \"c\"]\nquestions = true").unwrap();
+    let delegate = &taken.tools[0];
+    assert_eq!(
+        (delegate.name.as_str(), delegate.kind, delegate.replay),
+        ("delegate", ToolKind::Read, Replay::Idempotent)
+    );
+    assert_eq!(delegate.target, Target::Agents { agents: vec!["b".into(), "c".into()], questions: true });
+    assert_eq!(delegate.input_schema["properties"]["agent"]["enum"], serde_json::json!(["b", "c"]));
+    assert!(delegate.later && delegate.description.contains("another agent"));
+    for (refused, place) in [
+        ("builtin = \"delegate\"", "agents"),
+        ("builtin = \"delegate\"\nagents = []", "agents"),
+        ("builtin = \"delegate\"\nagents = \"b\"", "agents"),
+        ("builtin = \"delegate\"\nagents = [\"b\", \"b\"]", "agents[1]"),
+        ("builtin = \"delegate\"\nagents = [\"no name\"]", "agents[0]"),
+        ("builtin = \"delegate\"\nagents = [\"b\"]\nquestions = 1", "questions"),
+        ("builtin = \"delegate\"\nagents = [\"b\"]\nreplay = \"manual\"", "replay"),
+        ("builtin = \"delegate\"\nagents = [\"b\"]\nlater = true", "later"),
+        ("builtin = \"delegate\"\nagents = [\"b\"]\nkind = \"edit\"", "kind"),
+        ("builtin = \"delegate\"\nagents = [\"b\"]\ninput_schema = {}", "input_schema"),
+        ("builtin = \"workspace.read\"\nagents = [\"b\"]", "agents"),
+        ("name = \"t\"\nhttp = { url = \"http://x\" }\nquestions = true", "questions"),
+    ] {
+        let faults = tool(refused).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.place == format!("tools[0].{place}")), "{refused}: {faults:?}");
     }
 }
 

@@ -13,11 +13,13 @@ mod crashing;
 use dormouse_domain::{
     CallKey, Caller, Entry, Fact, Mode, RunId, audit,
     decide::{Answer, Refusal},
+    entry::CallResult,
+    kv::KvPatch,
     message::Content,
     request::{DecisionKind, Request, RequestKind},
     run::Status,
 };
-use dormouse_engine::{Problem, StepReport};
+use dormouse_engine::{Problem, StepReport, ports::ToolReply};
 use dormouse_testkit::{World, agent, answer, approve, call, say};
 
 pub(crate) const LEAD: &str = r#"
@@ -153,6 +155,39 @@ async fn d5_case_34_approvals_of_children_are_routed_right() {
     audited(&world, &run).await;
     for child in &children {
         audited(&world, child).await;
+    }
+}
+
+/// What tools keep for a child is the child's, whatever its parent and its siblings keep.
+#[tokio::test]
+async fn a14_a_child_has_its_own_state_and_gets_it_back() {
+    let world = World::default();
+    world.tools.on("look", |made| {
+        let seen = made.state.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",");
+        let mut kv = KvPatch::new();
+        kv.set("who", &serde_json::json!(made.run.to_string())).unwrap();
+        let result = CallResult::Returned { content: vec![Content::text(format!("saw [{seen}]"))], is_error: false };
+        ToolReply { kv, ..result.into() }
+    });
+    let lead = format!("{LEAD}\n[[tools]]\nname = \"look\"\nkind = \"read\"\nhttp = {{ url = \"http://tools/look\" }}");
+    agents(&world, &lead, HELPER);
+    let run = world.start(agent("lead", &lead)).await;
+    world.models.reply(vec![call("l", "look", "{}")]);
+    world.models.reply(vec![delegate("one", "helper"), delegate("two", "helper")]);
+    step(&world, &run).await;
+    for ordinal in [0, 1] {
+        let child = RunId::of_child(&run, CallKey::new(4, ordinal));
+        world.models.reply(vec![call("a", "look", "{}"), call("w", "wipe", "{}")]);
+        step(&world, &child).await;
+        assert!(world.memory.kinds(&child).contains(&"CallFinished"));
+        let request = world.pending(&child).await.remove(0);
+        respond(&world, &ann(), &request, &approve(&request)).await.unwrap();
+        world.models.reply(vec![call("b", "look", "{}")]);
+        world.models.reply(vec![say("done")]);
+        step(&world, &child).await;
+        let told = last_prompt(&world);
+        assert!(told.contains("saw []") && told.contains(&format!("saw [who=\\\"{child}\\\"]")), "{told}");
+        audited(&world, &child).await;
     }
 }
 

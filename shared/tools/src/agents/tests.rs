@@ -146,3 +146,12 @@ fn c5_a_deployment_says_what_its_models_cost() {
     assert!(faults(&broken).starts_with("prices.toml: models.\"acme:one\".input: must be a number"));
     assert!(faults(&dir(&[("a.toml", models), ("prices.toml/x", "")])).starts_with("prices.toml: file: "));
 }
+
+/// D6: whoever is to be delegated to is there.
+#[test]
+fn d6_agents_that_are_delegated_to_exist() {
+    let lead = format!("{MODELS}[[tools]]\nbuiltin = \"delegate\"\nagents = [\"a\", \"lead\", \"gone\"]\n");
+    let broken = faults(&dir(&[("a.toml", MODELS), ("lead.toml", &lead)]));
+    assert_eq!(broken, "lead.toml: tools[0].agents[2]: there is no agent \"gone\" in this folder; there are: a, lead");
+    load_dir(dir(&[("a.toml", MODELS), ("lead.toml", &lead), ("gone.toml", MODELS)]).path(), TIMEOUT).unwrap();
+}
