@@ -18,6 +18,8 @@ use serde_json::Value;
 
 use crate::problem::{Kind, Problem};
 
+/// The most tokens that a ceiling can be raised by at once.
+const MAX_RAISE_TOKENS: u64 = 1_000_000_000_000;
 const MAX_LABELS: usize = 32;
 const MAX_LABEL_NAME_BYTES: usize = 64;
 const MAX_LABEL_BYTES: usize = 512;
@@ -186,6 +188,10 @@ struct RaiseBody {
 
 impl RaiseBody {
     fn amounts(&self) -> Result<Amounts, Problem> {
+        if self.tokens > MAX_RAISE_TOKENS {
+            let detail = format!("`by.tokens` must be at most {MAX_RAISE_TOKENS}");
+            return Err(Problem::new(Kind::InvalidAnswer, detail));
+        }
         for (name, given, most) in [("cost_usd", self.cost_usd, 9_000.0), ("wall_s", self.wall_s, 31_536_000.0)] {
             if !(0.0..=most).contains(&given) {
                 let detail = format!("`by.{name}` must be a number from 0 to {most}");

@@ -102,7 +102,10 @@ pub(crate) fn request(link: &LinkView, seen: &Value) -> Reply {
     html.fact("Agent", &texts(&seen["agents"]).join(" → ")).fact("Run of", &person(&seen["owner"]));
     html.fact("Can be decided until", field("decide_by")).fact("This link is good until", field("expires_at"));
     html.fact("Request", field("request_id")).fact("Digest", field("digest")).markup("</dl>");
-    if seen["question"].is_null() {
+    if seen["budget"].is_object() {
+        let budget = serde_json::to_string_pretty(&seen["budget"]).unwrap_or_default();
+        html.markup("<h2>What the run may use, and has used</h2><pre>").text(&budget).markup("</pre>");
+    } else if seen["question"].is_null() {
         let arguments = serde_json::to_string_pretty(&seen["arguments"]).unwrap_or_default();
         html.markup("<h2>Arguments</h2><pre>").text(&arguments).markup("</pre>");
     }
@@ -149,7 +152,7 @@ pub(crate) fn problem(problem: &Problem) -> Reply {
 fn decision(html: &mut Html, decision: &Value) {
     let field = |name: &str| text::block(decision[name].as_str().unwrap_or_default(), TEXT_BYTES);
     html.markup("<dl>").fact("Decision", &field("decision")).fact("Reason", &field("reason"));
-    for (label, name) in [("Answer", "answer"), ("Resolution", "resolution")] {
+    for (label, name) in [("Answer", "answer"), ("Resolution", "resolution"), ("Raised by", "raised")] {
         let value = match &decision[name] {
             Value::Null => String::new(),
             Value::String(said) => format!("\u{201c}{said}\u{201d}"),
@@ -194,6 +197,8 @@ fn form(html: &mut Html, link: &LinkView, kind: &str) {
         html.hidden("resolution", "result");
         html.markup("<label>I know what it did<textarea name=\"result\" rows=\"3\"></textarea></label>");
         html.markup("<button>Record this result</button>");
+    } else if kind == DecisionKind::Stop.as_str() {
+        html.markup("<button>Stop (ends the run)</button>");
     } else {
         html.markup("<button>").text(kind).markup("</button>");
     }

@@ -271,9 +271,12 @@ impl Definition {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// What `model` costs.
+    /// What `model` costs. A definition that was frozen when there were no prices has none: its cost is not counted.
     #[must_use]
     pub fn price(&self, model: &ModelRef) -> Price {
+        if self.prices.is_empty() {
+            return Price::FREE;
+        }
         self.prices.iter().find(|price| price.model == *model).map_or(Price::HIGHEST, |price| price.price)
     }
 

@@ -168,7 +168,7 @@ impl Audit {
             ensure(entry.index == expected, "I1", &format!("it stands where {expected} should")),
             ensure(self.entry_ids.insert(entry.entry_id.clone()), "I1", "its entry_id stands earlier in the journal"),
             self.writer(entry),
-            self.after_the_end(&entry.fact),
+            self.after_the_end(&entry.fact, entry.driver.as_ref()),
             self.fact(entry),
         ];
         self.violations(checks)
@@ -214,9 +214,11 @@ impl Audit {
     }
 
     /// What may follow the end of a run.
-    fn after_the_end(&self, fact: &Fact) -> Checked {
+    fn after_the_end(&self, fact: &Fact, by: Option<&DriverId>) -> Checked {
         let may = match (self.ended, fact) {
             (None, _) => true,
+            // Another system can be done after a run has failed, and a message goes on with both.
+            (Some(FinalStatus::Failed), Fact::CallFinished { .. }) => by.is_none(),
             (Some(ended @ (FinalStatus::Completed | FinalStatus::Failed)), fact) => match fact {
                 Fact::MessageAdded { .. } | Fact::ModeChanged { .. } => true,
                 // What the conversation went on without can still be decided, run and told.

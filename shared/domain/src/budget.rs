@@ -226,8 +226,8 @@ pub fn next_call_at_most(run: &Run) -> Cost {
     let model = run.model();
     let counted = run.turns.last().filter(|turn| turn.model == *model).and_then(|turn| Some((turn, turn.tokens?)));
     let prompt = match counted {
-        Some((turn, tokens)) => tokens.saturating_add(transcript::bytes_after(run, turn)),
-        None => transcript::prompt(run).bytes(),
+        Some((turn, tokens)) => tokens.saturating_add(transcript::tokens_after(run, turn)),
+        None => transcript::prompt(run).tokens_at_most(),
     };
     run.definition.price(model).at_most(prompt.saturating_add(OVERHEAD_TOKENS))
 }

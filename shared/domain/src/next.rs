@@ -167,14 +167,18 @@ fn conversation(run: &Run, now: Millis) -> Next {
     }
 }
 
+/// Whether a driver that holds the run at `now` may be asking its model, paused or not.
+pub(crate) fn wants_model(run: &Run, now: Millis) -> bool {
+    run.outcome.is_none() && run.awaited_calls().next().is_none() && conversation(run, now) == Next::CallModel
+}
+
 /// A ceiling is reached: somebody raises it, or the run ends.
 fn at_ceiling(run: &Run, why: String, now: Millis) -> Next {
     if run.trouble.unraised {
         return fail(run, format!("{why}, and nobody raised it in time"));
     }
-    let asked = budget::pending(run).is_some();
-    let has_room = run.pending().count() < MAX_OPEN_REQUESTS;
-    let ask = (has_room && !asked).then(|| Opened {
+    // Beside the others, for which alone there is a limit.
+    let ask = budget::pending(run).is_none().then(|| Opened {
         call: None,
         kind: RequestKind::Budget,
         windows: Windows::whole(&run.definition, now),

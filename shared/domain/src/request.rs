@@ -331,7 +331,9 @@ pub fn build(run: &Run, index: u32, ordinal: u32, opened: &Opened, at: Millis) -
 fn about_budget(run: &Run, id: RequestId, opened: &Opened, at: Millis) -> Option<Request> {
     let budget = Budget::of(run, at);
     let reached = budget.reached();
-    let seen = json!({"owner": run.owner, "run": run.id, "budget": budget});
+    // As text: amounts can be larger than JSON's numbers, above all what a provider says that it counted.
+    let amounts = serde_json::to_string(&budget).ok()?;
+    let seen = json!({"owner": run.owner, "run": run.id, "budget": amounts});
     Some(Request {
         id,
         call: None,

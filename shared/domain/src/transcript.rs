@@ -104,9 +104,9 @@ pub fn prompt(run: &Run) -> Prompt<'_> {
 }
 
 impl Prompt<'_> {
-    /// The bytes of all its text, images in base64: no fewer than it has tokens.
+    /// The most tokens that it can have: no token is shorter than a byte of text.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub fn tokens_at_most(&self) -> u64 {
         let tools = self
             .tools
             .iter()
@@ -119,23 +119,33 @@ impl Prompt<'_> {
     }
 }
 
-/// The bytes of what the user's side says after `turn`, the last one of `run`.
-pub(crate) fn bytes_after(run: &Run, turn: &Turn) -> u64 {
+/// The most tokens that what the user's side says after `turn`, the last one of `run`, can have.
+pub(crate) fn tokens_after(run: &Run, turn: &Turn) -> u64 {
     let results = turn.calls.iter().map(|call| result(run, call).bytes());
     let said = run.messages.iter().filter(|message| message.index >= turn.seen);
-    let said = said.flat_map(|message| &message.content).map(Content::bytes);
+    let said = said.flat_map(|message| &message.content).map(most);
     count(results.sum::<usize>() + said.sum::<usize>())
 }
 
-fn count(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+fn count(tokens: usize) -> u64 {
+    u64::try_from(tokens).unwrap_or(u64::MAX)
+}
+
+/// What an image counts for at least: providers count its size in pixels, and scale down what is larger.
+const IMAGE_TOKENS: usize = 5_000;
+
+fn most(content: &Content) -> usize {
+    match content {
+        Content::Text { text } => text.len(),
+        Content::Image { data, .. } => data.len().max(IMAGE_TOKENS),
+    }
 }
 
 impl UserBlock<'_> {
     fn bytes(&self) -> usize {
         match self {
-            Self::Result { id, content, .. } => id.len() + content.iter().map(|part| part.bytes()).sum::<usize>(),
-            Self::Said(content) => content.bytes(),
+            Self::Result { id, content, .. } => id.len() + content.iter().map(|part| most(part)).sum::<usize>(),
+            Self::Said(content) => most(content),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use dormouse_domain::{
     Fact, Millis, Run, RunId,
-    entry::CallResult,
+    entry::{CallResult, FinalStatus},
     kv::KvPatch,
     message::Content,
     run::{Call, CallState, Ending, Status},
@@ -97,7 +97,9 @@ fn finished(token: &Completion, run: &Run, result: &CallResult, now: Millis) -> 
     if !token.is_good(now) {
         return Err(Problem::Gone("the time in which this call could be completed is over".to_owned()));
     }
-    if run.is_over() || run.cancel.is_some() {
+    // A run that failed can go on, by a message: what was done is news then too.
+    let cancelled = run.outcome.as_ref().is_some_and(|outcome| outcome.status == FinalStatus::Cancelled);
+    if cancelled || run.cancel.is_some() {
         return Err(Problem::Gone("the run of this call is over; its result is not needed any more".to_owned()));
     }
     let call = run.call(token.call).ok_or(Problem::NotFound("completion"))?;

@@ -6,6 +6,7 @@
 
 use dormouse_domain::{
     Caller, Millis, Principal, RequestId, Run, RunId,
+    budget::Budget,
     decide::{self, Answer, Deciding},
     policy,
     request::{DecisionKind, Request, RequestStatus, Settled, Via},
@@ -133,14 +134,17 @@ impl Engine {
         through: Through<'_>,
         now: Millis,
     ) -> Result<Amendment<Responded>, Problem> {
-        let today = self.ports.agents.policy(&run.agent);
+        let policy = self.ports.agents.policy(&run.agent);
         let fits = |arguments: &Value| {
             let name = row.tool.as_deref().unwrap_or_default();
             let tool = run.definition.tool(name).ok_or_else(|| format!("the agent has no tool {name:?}"))?;
             self.ports.tools.validate(tool, arguments)?;
             // A person's word is no way around what is forbidden (E5, case 12).
-            policy::forbidden(tool, arguments, &[&run.definition.policy, &today]).map_or(Ok(()), Err)
+            policy::forbidden(tool, arguments, &[&run.definition.policy, &policy]).map_or(Ok(()), Err)
         };
+        // A call that was approved late may have worked since the ceiling was reached.
+        let today = row.budget.map(|_| Request { budget: Some(Budget::of(run, now)), ..row.clone() });
+        let row = today.as_ref().unwrap_or(row);
         let (decision, by, via) = match through {
             Through::SignIn(by) => (decide::check(row, answer, by, now, &fits)?, &by.principal, None),
             Through::Link(link) => {

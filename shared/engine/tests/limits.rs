@@ -108,14 +108,17 @@ async fn b10_b11_model_failures_back_off_and_fall_back() {
     assert_eq!(replied.unwrap(), "scripted:y");
 }
 
-/// D1: the cap on turns ends the run, and says so.
+/// D1: at the cap on turns no model is asked; the run says so, and ends if nobody raises it.
 #[tokio::test]
-async fn d1_the_turn_limit_ends_the_run() {
+async fn d1_the_turn_limit_stops_the_run() {
     let world = World::default();
     let run = start(&world, "models = [\"scripted:x\"]\nlimits = { turns = 3 }").await;
     for i in 0..5 {
         world.models.reply(vec![call(&format!("c{i}"), "look", "{}")]);
     }
+    assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Suspended);
+    assert!(world.pending(&run).await[0].summary.contains("3 turns"));
+    world.clock.advance(24 * 3600 * 1000 + 1);
     assert_eq!(world.engine.step(&run, world.deadline()).await.unwrap(), StepReport::Finished);
     let outcome = world.view(&run).await.item.outcome.unwrap();
     assert!(outcome.why.contains("3 turns"), "{outcome:?}");

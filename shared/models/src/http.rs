@@ -120,7 +120,7 @@ async fn refused(mut response: Response) -> Failure {
     let class = if said.is_out_of_quota() { FailureClass::Rejected } else { class_of(status) };
     let retry_after_ms = retry_after_ms.filter(|_| class.is_retryable());
     // Somebody between us and the provider gave up, who does not know whether a model worked.
-    let free = !matches!(status, 408 | 502 | 504);
+    let free = (status < 500 && status != 408) || matches!(status, 500 | 501 | 503 | 529);
     Failure { retry_after_ms, free, ..failure(class, format!("HTTP {status}{said}")) }
 }
 

@@ -30,7 +30,7 @@ impl SimAgents {
     pub(crate) fn draw(dice: &Dice) -> Result<Self, String> {
         let mut agents = BTreeMap::new();
         for name in ["one", "two"] {
-            let file = file(dice);
+            let file = file(dice, name);
             let mut agent = agent_file::parse(&file, name, 600_000).map_err(|faults| format!("{file}: {faults:?}"))?;
             // One call of which nobody knows what it used costs nothing, something, or more than a run may.
             let output = Cost::of_dollars(dice.pick(&[0.0, 0.0, 0.000_01, 0.000_1]));
@@ -48,7 +48,7 @@ impl SimAgents {
     }
 }
 
-fn file(dice: &Dice) -> String {
+fn file(dice: &Dice, name: &str) -> String {
     let decide = dice.pick(&["2s", "20s", "90s", "10m", "24h"]);
     let wait = match (dice.chance(500), decide) {
         (true, "2s") => "1s",
@@ -75,6 +75,11 @@ fn file(dice: &Dice) -> String {
             let timeout = dice.pick(&["1s", "5s", "20s"]);
             file.push_str(&format!("[[tools]]\nname = \"{name}\"\n{target}\ntimeout = \"{timeout}\"\n{rest}\n"));
         }
+    }
+    // Each to the other: chains grow until they are too long.
+    if dice.chance(400) {
+        let (to, questions) = (if name == "one" { "two" } else { "one" }, dice.chance(300));
+        file.push_str(&format!("[[tools]]\nbuiltin = \"delegate\"\nagents = [\"{to}\"]\nquestions = {questions}\n"));
     }
     file
 }

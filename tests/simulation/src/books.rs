@@ -64,6 +64,19 @@ impl Books {
         locked(&self.runs).keys().cloned().collect()
     }
 
+    /// `run`, and the runs that it delegated to, at any depth.
+    pub(crate) fn family(&self, run: &RunId) -> Vec<RunId> {
+        let runs = locked(&self.runs);
+        let mut family = vec![run.clone()];
+        let mut place = 0;
+        while let Some(above) = family.get(place).cloned() {
+            let is_child = |book: &&Book| book.run.parent.as_ref().is_some_and(|parent| parent.run == above);
+            family.extend(runs.values().filter(is_child).map(|book| book.run.id.clone()));
+            place += 1;
+        }
+        family
+    }
+
     /// Asks the book of `run`; none if there is no such run.
     pub(crate) fn of<T>(&self, run: &RunId, ask: impl FnOnce(&Book) -> T) -> Option<T> {
         locked(&self.runs).get(run).map(ask)

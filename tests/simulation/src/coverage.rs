@@ -23,7 +23,10 @@ pub(crate) fn count(sim: &Sim, entry: &Entry) {
         Fact::CallDispatched { calls } => {
             calls.iter().for_each(|start| sim.count(format!("attempt {}", start.attempt)));
         }
-        Fact::CallFinished { result, kv, .. } => {
+        Fact::CallFinished { result, kv, used, .. } => {
+            if used.is_some() {
+                sim.count("told by a child");
+            }
             sim.count(match result {
                 CallResult::Returned { .. } => "result returned",
                 CallResult::NotSent { .. } => "result not sent",
@@ -158,6 +161,8 @@ pub const EXPECTED: &[&str] = &[
     "result returned",
     "result not sent",
     "result unknown",
+    "result later",
+    "told by a child",
     "state set",
     "state removed",
     "asks Approval",

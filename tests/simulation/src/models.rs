@@ -104,6 +104,8 @@ impl SimModels {
                 AssistantBlock::Call { block, .. } => Some(*block),
                 AssistantBlock::Plain(_) => None,
             })
+            // A run is known by what it was asked, so no task is given twice.
+            .filter(|block| !matches!(block, ReplyBlock::ToolCall { name, .. } if name == "delegate"))
             .collect();
         if !made.is_empty() && dice.chance(250) {
             return dice.pick(&made).clone();
@@ -119,6 +121,11 @@ impl SimModels {
                 "options": [{ "value": 0 }, { "value": false }, { "value": "" }, { "value": "stop", "cancels": true }],
             })
             .to_string(),
+            ("delegate", 4) => json!({ "agent": "nobody", "task": "none" }).to_string(),
+            ("delegate", _) => {
+                let agent = &tool.input_schema["properties"]["agent"]["enum"][0];
+                json!({ "agent": agent, "task": format!("task {:020}", dice.range(0..=u64::MAX - 1)) }).to_string()
+            }
             (_, _) => json!({ "n": dice.range(0..=2) }).to_string(),
         };
         let id = if dice.chance(100) { "same".to_owned() } else { format!("c{}", dice.range(0..=999_999)) };

@@ -80,7 +80,8 @@ impl Person {
         while world.sim.time.elapsed_ms() < until_ms && !world.sim.has_failed() {
             pause(world.sim.dice.range(100..=20_000)).await;
             // Who has seen it all has no reason to look; some do.
-            let entries = world.books.of(&run, |book| book.entries.len()).unwrap_or(0);
+            let family = world.books.family(&run);
+            let entries = family.iter().filter_map(|run| world.books.of(run, |book| book.entries.len())).sum();
             if std::mem::replace(&mut known, entries) == entries && world.sim.dice.chance(950) {
                 continue;
             }
@@ -91,7 +92,8 @@ impl Person {
                 }
             }
             if world.sim.dice.chance(250) {
-                self.meddle(&run).await;
+                let whom = self.one_of(&world.books.family(&run));
+                self.meddle(&whom).await;
             }
         }
         while let Some(ended) = answering.join_next().await {
@@ -102,16 +104,22 @@ impl Person {
         }
     }
 
-    /// What waits in the run: in the inbox, or in a look at the run itself.
+    fn one_of(&self, family: &[RunId]) -> RunId {
+        let runs: Vec<_> = family.iter().collect();
+        self.world.sim.dice.pick(&runs).clone()
+    }
+
+    /// What waits in the run and in those that it delegated to: in the inbox, or in a look at one of them.
     async fn look(&self, run: &RunId) -> Vec<Request> {
         let world = &self.world;
-        let (host, by, of) = (world.api_host(), world.owner.clone(), run.clone());
+        let family = world.books.family(run);
+        let (host, by, of) = (world.api_host(), world.owner.clone(), self.one_of(&family));
         if world.sim.dice.chance(500) {
             let ask = |engine: Engine| async move { engine.inbox(&by, None, 20).await };
             let Told::Done(page) = world.ask(&host, "inbox", ask).await else {
                 return Vec::new();
             };
-            return page.items.into_iter().filter(|request| request.id.run == of).collect();
+            return page.items.into_iter().filter(|request| family.contains(&request.id.run)).collect();
         }
         let view = world.ask(&host, "look", |engine| async move { engine.run_view(&by, &of).await }).await;
         if let Told::Refused(why) = &view {
@@ -328,10 +336,10 @@ async fn wait_until(world: &World, at: u64) {
     pause(at.saturating_sub(world.sim.time.now().0).min(20 * 60_000)).await;
 }
 
-/// How much more somebody lets a run use: mostly enough.
+/// How much more somebody lets a run use: what it lacks, and a little.
 fn more(dice: &Dice, request: &Request) -> Amounts {
     let few = Amounts { turns: u32::try_from(dice.range(0..=3)).unwrap_or(1), ..Amounts::default() };
-    let Some(budget) = request.budget.filter(|_| dice.chance(900)) else { return few };
+    let Some(budget) = request.budget else { return few };
     let missing = Amounts {
         turns: (budget.used.turns + 1).saturating_sub(budget.ceilings.turns),
         tokens: (budget.used.tokens + 1_000).saturating_sub(budget.ceilings.tokens),

@@ -158,7 +158,9 @@ impl World {
             if self.sim.has_failed() || self.is_quiet() {
                 return;
             }
-            if spent_ms > QUIET_AFTER_MS {
+            // Nobody answers any more: each run above one that waits goes on only when that one's time is over.
+            let longest = self.books.runs().iter().map(|run| self.books.family(run).len()).max();
+            if spent_ms > QUIET_AFTER_MS * u64::try_from(longest.unwrap_or(1)).unwrap_or(1) {
                 for run in self.books.runs() {
                     let stands = self.books.of(&run, |book| format!("{:?}", book.item));
                     self.sim.accuse(format!("D7: {} is not quiet: {stands:?}", short(&run)));
@@ -186,6 +188,7 @@ impl World {
         let mut waiting = 0;
         for run in self.books.runs() {
             waiting += self.books.of(&run, |book| self.judge_run(book)).unwrap_or(0);
+            self.judge_family(&run);
         }
         // E11: what is offered is exactly what can be decided.
         let mut offered = Vec::new();
@@ -227,7 +230,7 @@ impl World {
         self.sim.ensure(lost.is_none(), || format!("A13: {id} lost what was set with {lost:?}"));
         let rests = match status {
             Status::Queued | Status::Running => false,
-            Status::Waiting => !pending.is_empty(),
+            Status::Waiting => !pending.is_empty() || book.run.delegated().next().is_some(),
             Status::Paused | Status::Completed => true,
             Status::Failed | Status::Cancelled => pending.is_empty(),
         };
@@ -235,6 +238,26 @@ impl World {
         let cancelled = book.run.cancel.is_none() || status == Status::Cancelled;
         self.sim.ensure(cancelled, || format!("B8: {id} was cancelled and is {status:?}"));
         pending.len()
+    }
+
+    /// Who waits for another run waits for one that will answer; who was delegated to by a run that was cancelled is over.
+    fn judge_family(&self, run: &RunId) {
+        let delegated = |book: &Book| {
+            book.run
+                .delegated()
+                .filter(|_| !book.run.is_over())
+                .map(|call| RunId::of_child(run, call.key))
+                .collect::<Vec<_>>()
+        };
+        for child in self.books.of(run, delegated).unwrap_or_default() {
+            let goes_on = self.books.of(&child, |book| book.run.outcome.is_none()).unwrap_or(false);
+            self.sim.ensure(goes_on, || format!("D6: {} waits for {}, which is over", short(run), short(&child)));
+        }
+        let parent = self.books.of(run, |book| book.run.parent.as_ref().map(|parent| parent.run.clone())).flatten();
+        let above = parent.and_then(|parent| self.books.of(&parent, |book| book.run.is_over()));
+        let goes_on = self.books.of(run, |book| book.run.outcome.is_none()).unwrap_or(false);
+        let orphaned = above == Some(true) && goes_on;
+        self.sim.ensure(!orphaned, || format!("D6: {} goes on, and its parent is over", short(run)));
     }
 
     /// Gives a machine back.

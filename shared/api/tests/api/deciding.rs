@@ -95,6 +95,11 @@ async fn answers_that_do_not_fit_are_told_why() {
         (json!({ "decision": "raise", "by": { "money": 1 } }), "invalid-body", "unknown field `money`"),
         (json!({ "decision": "raise", "by": { "turns": -1 } }), "invalid-body", "by.turns"),
         (json!({ "decision": "raise", "by": { "cost_usd": -0.5 } }), "invalid-answer", "`by.cost_usd`"),
+        (
+            json!({ "decision": "raise", "by": { "tokens": 9_007_199_254_740_000_u64 } }),
+            "invalid-answer",
+            "`by.tokens`",
+        ),
         (json!({ "decision": "raise", "by": { "wall_s": 1e300 } }), "invalid-answer", "`by.wall_s`"),
         (json!({ "decision": "approve", "reason": "ok", "digest": digest }), "invalid-answer", "`reason` does not go"),
         (json!({ "decision": "deny", "reason": "x".repeat(16_385) }), "invalid-answer", "16385 bytes"),

@@ -294,6 +294,8 @@ impl Run {
         match decision {
             Decision::Raise { amount } => {
                 self.ceilings = self.ceilings.plus(amount);
+                // The time that a model has for its reply does not run while a person is waited for.
+                self.trouble.since = None;
                 Ok(())
             }
             Decision::Stop => {

@@ -13,11 +13,12 @@ use forked::Fork;
 
 use crate::{
     agent::Definition,
-    budget::{self, Amounts, Consumed, Spent, next_call_at_most},
+    budget::{Amounts, Consumed, Spent, next_call_at_most},
     entry::{DriverStop, Entry, Fact, FinalStatus, Outcome},
     ids::{CallKey, Millis, RunId},
     kv::State,
     message::{Content, ReplyBlock},
+    next::wants_model,
     request::RequestStatus,
     run::{Call, Cancel, Deaths, Driver, Ending, Repeats, Run, Trouble, Turn, UserMessage},
     transcript,
@@ -166,6 +167,7 @@ impl Run {
             }
             Fact::Resumed { .. } => {
                 self.paused = false;
+                self.trouble.since = None;
                 Ok(())
             }
             Fact::CancelRequested { by, reason } => {
@@ -183,7 +185,13 @@ impl Run {
             Fact::Forked { from, last, mode, metadata, calls, .. } => {
                 self.forked(entry, &Fork { from, last: *last, mode: *mode, metadata, calls })
             }
-            Fact::RunFinished(outcome) => self.finished(entry.at, outcome),
+            Fact::RunFinished(outcome) => {
+                // Somebody's decision ends it, whatever its driver is doing.
+                if entry.driver.is_none() && self.driver.is_some() {
+                    self.interrupt_model_call(entry.at);
+                }
+                self.finished(entry.at, outcome)
+            }
         }
     }
 
@@ -233,12 +241,14 @@ impl Run {
         let Some(id) = entry.driver.clone() else {
             return Err("a driver without a name".to_owned());
         };
+        if let Some(until) = self.driver.as_ref().map(|dead| dead.until) {
+            self.interrupt_model_call(entry.at.min(until));
+        }
         if let Some(dead) = self.driver.take() {
             // The platform killed it at its deadline at the latest, so that is all it can have worked.
             self.worked_ms = self.worked_ms.saturating_add(entry.at.min(dead.until).since(dead.since));
             self.deaths.unexplained += 1;
             self.deaths.since.get_or_insert(entry.at);
-            self.interrupt_model_call();
             self.lose_running("the step that ran it ended before its result was stored")?;
         }
         self.driver = Some(Driver { id, since: entry.at, until });
@@ -246,6 +256,9 @@ impl Run {
     }
 
     fn driver_stopped(&mut self, at: Millis, stop: &DriverStop) -> Folded {
+        if matches!(stop, DriverStop::Crashed { .. }) {
+            self.interrupt_model_call(at);
+        }
         self.release(at);
         match stop {
             DriverStop::HandedOff => self.lose_running("its step handed the run on while it ran"),
@@ -253,16 +266,14 @@ impl Run {
                 self.deaths.panics += 1;
                 self.deaths.since.get_or_insert(at);
                 self.deaths.last = Some(at);
-                self.interrupt_model_call();
                 self.lose_running("its step crashed while it ran")
             }
         }
     }
 
     /// Whatever a model was being asked, its usage is not known (B9).
-    fn interrupt_model_call(&mut self) {
-        let waits = self.awaited_calls().next().is_some() || budget::pending(self).is_some();
-        if self.outcome.is_none() && !waits {
+    fn interrupt_model_call(&mut self, at: Millis) {
+        if wants_model(self, at) {
             self.usage.incomplete = true;
             self.cost.add_at_most(next_call_at_most(self));
         }

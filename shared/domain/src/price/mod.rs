@@ -96,6 +96,10 @@ pub struct Price {
 }
 
 impl Price {
+    /// Nothing.
+    pub const FREE: Self =
+        Self { input: Cost::ZERO, output: Cost::ZERO, cache_read: Cost::ZERO, cache_write: Cost::ZERO, max_output: 0 };
+
     /// What each token of a model counts for whose price is not known.
     pub const HIGHEST: Self = Self {
         input: Cost(15_000_000),

@@ -1,9 +1,9 @@
 //! A run that reaches a ceiling asks whether it may go on (C5).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dormouse_domain::{
-    Caller, Fact, RunId, audit,
+    Caller, RunId, audit,
     budget::Amounts,
     decide::{Answer, Decision, Refusal},
     message::Content,
@@ -13,7 +13,7 @@ use dormouse_domain::{
     run::Status,
 };
 use dormouse_engine::{Problem, StartRun, StepReport, ports::Clock};
-use dormouse_testkit::{World, agent, answer, approve, call, say};
+use dormouse_testkit::{Fault, World, agent, answer, approve, call, say};
 
 use super::{AGENT, step, waiting};
 
@@ -234,9 +234,14 @@ async fn c5_a_late_approval_runs_beside_it() {
     audited(&world, &run).await;
 }
 
-/// A run whose model costs a dollar for each token of output, three for each of input, and can reply with 100 at most.
 async fn priced(world: &World, cost_usd: f64) -> RunId {
-    let mut definition = agent("ops", &LOOKS.replace("turns = 2", &format!("cost_usd = {cost_usd:?}")));
+    priced_with(world, cost_usd, "").await
+}
+
+/// A run whose model costs a dollar for each token of output, three for each of input, and can reply with 100 at most.
+async fn priced_with(world: &World, cost_usd: f64, tools: &str) -> RunId {
+    let file = LOOKS.replace("turns = 2", &format!("cost_usd = {cost_usd:?}"));
+    let mut definition = agent("ops", &format!("{file}\n{tools}"));
     for ModelPrice { price, .. } in &mut definition.prices {
         (price.input, price.output) = (Cost::of_dollars(3.0), Cost::of_dollars(1.0));
         (price.cache_read, price.cache_write, price.max_output) = (price.input, price.input, 100);
@@ -322,6 +327,97 @@ async fn c5_what_was_replied_is_done_first() {
     assert_eq!(step(&world, &run).await, StepReport::Suspended);
     assert_eq!((world.tools.count("deploy"), world.pending(&run).await[0].kind), (1, RequestKind::Budget));
     world.models.reply(vec![say("done")]);
-    let opened = world.memory.journal(&run).into_iter().filter(|entry| matches!(entry.fact, Fact::Suspended { .. }));
+    let opened = world
+        .memory
+        .journal(&run)
+        .into_iter()
+        .filter(|entry| matches!(entry.fact, dormouse_domain::Fact::Suspended { .. }));
     assert_eq!(opened.count(), 2);
+}
+
+/// B9, case 54: somebody's answer ends the run while a model is being asked. That call is not counted as nothing.
+#[tokio::test]
+async fn case_54_b9_a_call_that_a_cancelling_answer_cuts_off() {
+    let world = World::default();
+    let asks = "[[tools]]\nbuiltin = \"ask_user\"\n";
+    let run = priced_with(&world, 1000.0, asks).await;
+    let question = r#"{"question":"go on?","options":[{"value":"no","cancels":true},{"value":"yes"}]}"#;
+    world.models.reply(vec![call("q", "ask_user", question)]);
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    let request = world.pending(&run).await.remove(0);
+    world.clock.advance(60_001);
+    let (engine, id) = (world.engine.clone(), request.id.clone());
+    world.models.before_reply(move || async move {
+        let no = Answer { answer: Some("no".into()), ..answer(DecisionKind::Answer) };
+        engine.respond(&World::user("ann"), &id, &no, None).await.unwrap();
+    });
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    let item = world.view(&run).await.item;
+    assert_eq!((item.status, item.usage.incomplete, item.cost.at_most), (Status::Cancelled, true, true));
+    assert!(item.cost.total > Cost::of_dollars(35.0 + 100.0), "{}", item.cost.total);
+    audited(&world, &run).await;
+}
+
+/// A step that dies when the last reply is stored has asked nobody since.
+#[tokio::test(start_paused = true)]
+async fn case_54_a_death_after_the_last_reply_costs_nothing() {
+    let world = World::default();
+    let run = priced(&world, 1000.0).await;
+    world.models.reply(vec![say("done")]);
+    world.store.inject(&[Fault::None, Fault::None, Fault::LostBefore, Fault::LostBefore]);
+    let dies = tokio::time::timeout(Duration::from_millis(40), world.engine.step(&run, world.deadline())).await;
+    assert!(dies.is_err());
+    world.clock.advance(200_000);
+    assert_eq!(step(&world, &run).await, StepReport::Finished);
+    let item = world.view(&run).await.item;
+    assert_eq!((item.cost.total, item.cost.at_most, item.usage.incomplete), (Cost::of_dollars(35.0), false, false));
+}
+
+/// B10: the time that a model has for its reply does not run while a person is asked, or the run is paused.
+#[tokio::test]
+async fn b10_people_take_none_of_a_models_time() {
+    for pauses in [false, true] {
+        let world = World::default();
+        let file = format!("reply_within = \"10m\"\n{}", LOOKS.replace("turns = 2", "turns = 9"));
+        let mut definition = agent("ops", &file);
+        if !pauses {
+            definition.prices[0].price.max_output = 100;
+            definition.prices[0].price.output = Cost::of_dollars(1.0);
+        }
+        let ann = World::user("ann");
+        let run = world.start(definition).await;
+        world.models.fail(FailureClass::Network);
+        assert_eq!(step(&world, &run).await, StepReport::Suspended);
+        if pauses {
+            world.engine.pause(&ann, &run, None).await.unwrap();
+        }
+        world.clock.advance(30 * 60_000);
+        if pauses {
+            world.engine.resume(&ann, &run, None).await.unwrap();
+        } else {
+            let request = world.pending(&run).await.remove(0);
+            let more = Amounts { cost: Cost::of_dollars(5_000.0), ..Amounts::default() };
+            respond(&world, &ann, &request, &raise(more)).await.unwrap();
+        }
+        world.models.fail(FailureClass::Network);
+        assert_eq!(step(&world, &run).await, StepReport::Suspended, "it is tried again: {pauses}");
+        world.clock.advance(60_000);
+        assert_eq!(step(&world, &run).await, StepReport::Finished);
+        assert_eq!(world.status(&run).await, Status::Completed);
+    }
+}
+
+/// Amounts of any size are shown and raised; a raise is judged by what the run has used by then.
+#[tokio::test(start_paused = true)]
+async fn c5_a_raise_is_judged_by_what_is_used_now() {
+    let world = World::default();
+    let (run, request) = at_its_ceiling(&world, LOOKS).await;
+    let ann = World::user("ann");
+    let huge = Amounts { turns: 1, tokens: u64::MAX, wall_ms: u64::MAX, ..Amounts::default() };
+    world.models.reply(vec![call("c", "look", "{}")]);
+    respond(&world, &ann, &request, &raise(huge)).await.unwrap();
+    assert_eq!(step(&world, &run).await, StepReport::Suspended);
+    let again = world.pending(&run).await.remove(0);
+    assert_eq!(again.budget.unwrap().ceilings.tokens, u64::MAX);
+    audited(&world, &run).await;
 }
