@@ -123,7 +123,13 @@ impl Run {
     /// Whether no other run has a part in its end: none waits for it, and none does a task of it.
     #[must_use]
     pub fn ends_alone(&self) -> bool {
-        self.parent.is_none() && !self.open_calls().any(|call| call.attempts > 0 && self.delegates(call))
+        self.parent.is_none() && self.children_at_work().next().is_none()
+    }
+
+    /// The runs that do tasks of this one, or may: of an attempt whose step died it is not known whether it started one.
+    pub fn children_at_work(&self) -> impl Iterator<Item = RunId> {
+        let open = self.open_calls().filter(|call| call.attempts > 0 && !matches!(call.state, CallState::Done(_)));
+        open.filter(|call| self.delegates(call)).map(|call| RunId::of_child(&self.id, call.key))
     }
 
     /// The agents through which what this run asks comes, outermost first.

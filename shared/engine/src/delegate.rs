@@ -106,7 +106,7 @@ impl Engine {
         unless_settled(told.await)
     }
 
-    /// Cancels the runs that `run` delegated to and that are not over, because it ends with `outcome`.
+    /// Cancels the runs that do tasks of `run`, because it ends with `outcome`.
     ///
     /// # Errors
     /// [`Problem`] if that could not be written.
@@ -115,9 +115,7 @@ impl Engine {
             return Ok(());
         }
         let by = outcome.by.clone().unwrap_or_else(|| run.owner.clone());
-        // Of an attempt whose step died it is not known whether it had started one.
-        let calls = run.open_calls().filter(|call| call.attempts > 0 && run.delegates(call));
-        for child in calls.map(|call| RunId::of_child(&run.id, call.key)) {
+        for child in run.children_at_work() {
             let reason = format!("run {}, which delegated to it, has ended: {}", run.id, outcome.why);
             let cancelled = self.amend::<Told, _>(&by, None, &child, None, |run, _, _| {
                 if run.outcome.is_some() || run.cancel.is_some() {
