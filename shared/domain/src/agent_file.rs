@@ -11,6 +11,7 @@ mod tool;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use toml::{Table, Value as Toml};
 
 pub use self::prices::parse_prices;
@@ -26,6 +27,10 @@ const MAX_WINDOW_MS: u64 = 30 * 24 * 3600 * 1000;
 /// Longest name of a group, in bytes: as in a token.
 const MAX_GROUP_BYTES: usize = 256;
 const DAY_MS: u64 = 24 * 3600 * 1000;
+/// Longest working time of a run, in milliseconds: a year.
+const MAX_WALL_MS: u64 = 365 * DAY_MS;
+/// The largest whole number that a digest can be made of: 2^53 - 1.
+const MAX_WHOLE: u64 = 9_007_199_254_740_991;
 /// The most that a run may cost, in dollars.
 const MAX_DOLLARS: f64 = 9000.0;
 
@@ -108,7 +113,7 @@ impl Reader {
 
     fn known_keys(&mut self, table: &Table, prefix: &str, known: &[&str]) {
         for key in table.keys().filter(|key| !known.contains(&key.as_str())) {
-            self.fault(format!("{prefix}{key}"), format!("unknown key; known here: {}", known.join(", ")));
+            self.fault(within(prefix, key), format!("unknown key; known here: {}", known.join(", ")));
         }
     }
 
@@ -224,11 +229,15 @@ impl Reader {
         };
         self.known_keys(limits, "limits.", &["turns", "tokens", "cost_usd", "wall"]);
         let turns = self.whole(limits, "turns").unwrap_or(40);
+        let wall_ms = self.duration(limits, "limits.", "wall").unwrap_or(6 * 3_600_000);
+        if wall_ms > MAX_WALL_MS {
+            self.fault("limits.wall", "must not be longer than 365d");
+        }
         Limits {
             turns: u32::try_from(turns).unwrap_or(u32::MAX),
             tokens: self.whole(limits, "tokens").unwrap_or(400_000),
             cost_usd: self.dollars(limits, "cost_usd").unwrap_or(5.0),
-            wall_ms: self.duration(limits, "limits.", "wall").unwrap_or(6 * 3_600_000),
+            wall_ms,
         }
     }
 
@@ -246,7 +255,7 @@ impl Reader {
         match value.clone().try_into() {
             Ok(word) => Some(word),
             Err(error) => {
-                self.fault(format!("{prefix}{key}"), toml::de::Error::message(&error));
+                self.fault(within(prefix, key), toml::de::Error::message(&error));
                 None
             }
         }
@@ -272,12 +281,38 @@ impl Reader {
     }
 
     fn whole(&mut self, table: &Table, key: &str) -> Option<u64> {
-        let number = table.get(key)?.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+        let number = table.get(key)?.as_integer().and_then(|n| u64::try_from(n).ok());
+        let number = number.filter(|n| (1..=MAX_WHOLE).contains(n));
         if number.is_none() {
-            self.fault(format!("limits.{key}"), "must be a whole number above 0");
+            self.fault(format!("limits.{key}"), format!("must be a whole number above 0, at most {MAX_WHOLE}"));
         }
         number
     }
+}
+
+/// The place of `key` below `prefix`: as it is written, or quoted where it could not be seen, or would be more than one line.
+fn within(prefix: &str, key: &str) -> String {
+    let is_plain = key.chars().all(|c| !c.is_control() && !c.is_whitespace());
+    if is_plain && !key.is_empty() { format!("{prefix}{key}") } else { format!("{prefix}{key:?}") }
+}
+
+/// The value as JSON that has a digest. What TOML has and JSON has not is refused: what becomes of it would match nothing,
+/// and mean nothing to a model.
+fn json(value: &Toml) -> Result<Value, String> {
+    fn foreign(value: &Toml) -> Option<&'static str> {
+        match value {
+            Toml::Datetime(_) => Some("holds a date; write it as a string"),
+            Toml::Float(number) if !number.is_finite() => Some("holds a number that is not finite"),
+            Toml::Array(items) => items.iter().find_map(foreign),
+            Toml::Table(table) => table.values().find_map(foreign),
+            Toml::String(_) | Toml::Integer(_) | Toml::Float(_) | Toml::Boolean(_) => None,
+        }
+    }
+    if let Some(problem) = foreign(value) {
+        return Err(problem.to_owned());
+    }
+    let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
+    crate::json::canonical(&value).map(|_| value).map_err(|error| error.to_string())
 }
 
 /// A number, whole or not.

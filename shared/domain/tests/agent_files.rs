@@ -126,3 +126,60 @@ fn builtins_are_complete() {
         assert!(tool.description.len() > 20 && descriptions.insert(tool.description.clone()), "{builtin}");
     }
 }
+
+/// What was read can be stored: a run is started under its agent's digest, which no number beyond 2^53 - 1 has (case 7).
+#[test]
+fn case_7_what_has_no_digest_is_a_fault_with_its_place() {
+    let tool =
+        |schema: &str| format!("[[tools]]\nname = \"t\"\nhttp = {{ url = \"http://x\" }}\ninput_schema = {schema}");
+    let agent = parse("[limits]\ntokens = 9007199254740991\nwall = \"365d\"").unwrap();
+    assert!(agent.digest().is_ok());
+    for (place, text) in [
+        ("limits.tokens", "[limits]\ntokens = 9007199254740992"),
+        ("limits.turns", "[limits]\nturns = 9223372036854775807"),
+        ("limits.wall", "[limits]\nwall = \"366d\""),
+        ("tools[0].input_schema", &tool("{ maximum = 9007199254740992 }")),
+        ("tools[0].input_schema", &tool("{ properties = { a = { maximum = inf } } }")),
+        ("tools[0].always.p.a", &format!("{}\nalways = {{ p = {{ a = {{ equals = nan }} }} }}", tool("{}"))),
+    ] {
+        assert!(is_fault_at(place, text), "{text}: {:?}", parse(text));
+    }
+}
+
+/// TOML has dates, and arguments have not: what is written as one would never match.
+#[test]
+fn dates_are_text() {
+    let rule = |rest: &str| {
+        format!(
+            "[[tools]]\nname = \"t\"\nhttp = {{ url = \"http://x\" }}\n[[policy.deny]]\ntool = \"t\"\nbecause = \"b\"\n{rest}"
+        )
+    };
+    for (place, text) in [
+        ("policy.deny[0].args.on", rule("args = { on = { equals = 2026-01-31 } }")),
+        ("policy.deny[0].matches[0]", rule("matches = [{ on = [{ day = 2026-01-31 }] }]")),
+        (
+            "tools[0].input_schema",
+            "[[tools]]\nname = \"t\"\nhttp = { url = \"http://x\" }\ninput_schema = { default = { on = 08:00:00 } }"
+                .to_owned(),
+        ),
+    ] {
+        assert!(is_fault_at(place, &text), "{text}: {:?}", parse(&text));
+    }
+    assert!(parse(&rule("args = { on = { equals = \"2026-01-31\" } }")).is_ok());
+}
+
+/// A place is one line that can be seen, whatever the key that a file has there.
+#[test]
+fn the_place_of_an_odd_key_is_quoted() {
+    let fault = "unknown key; known here: ";
+    for (key, place) in
+        [("\"\"", "\"\""), ("\"a\\nb\"", "\"a\\nb\""), ("\" \"", "\" \""), ("a-b", "a-b"), ("\"a.b\"", "a.b")]
+    {
+        let faults = parse(&format!("{key} = 1")).unwrap_err();
+        assert!(faults[0].starts_with(&format!("{place}: {fault}")), "{faults:?}");
+    }
+    let tool = "[[tools]]\nname = \"t\"\nhttp = { url = \"http://x\" }\n";
+    assert!(is_fault_at("tools[0].arguments.\"\\n\"", &format!("{tool}arguments = {{ \"\\n\" = \"x\" }}")));
+    assert!(is_fault_at("tools[0].always.\"\"", &format!("{tool}always = {{ \"\" = {{ a = \"x\" }} }}")));
+    assert!(is_fault_at("tools[0].always.p.\"\\t\"", &format!("{tool}always.p = {{ \"\\t\" = 1 }}")));
+}

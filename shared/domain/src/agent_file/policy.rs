@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use toml::{Table, Value as Toml};
 
-use super::Reader;
+use super::{Reader, json, within};
 use crate::{
     agent::{Replay, Target, ToolDef, ToolKind},
     policy::{Matcher, Policy, Rule},
@@ -120,7 +120,7 @@ impl Reader {
         for name in patterns.keys() {
             if !super::legal_name(name) {
                 let problem = "is no name for a pattern; use 1 to 64 of a-z, A-Z, 0-9, _ and -";
-                self.fault(format!("{prefix}{name}"), problem);
+                self.fault(within(&prefix, name), problem);
             }
             always.insert(name.clone(), self.matchers(patterns, &prefix, name));
         }
@@ -129,25 +129,24 @@ impl Reader {
 
     /// The table `key`, from argument to pattern.
     fn matchers(&mut self, table: &Table, prefix: &str, key: &str) -> BTreeMap<String, Matcher> {
+        let place = within(prefix, key);
         let args = match table.get(key) {
             None => return BTreeMap::new(),
             Some(Toml::Table(args)) => args,
             Some(_) => {
-                self.fault(format!("{prefix}{key}"), "must be a table from argument to pattern");
+                self.fault(place, "must be a table from argument to pattern");
                 return BTreeMap::new();
             }
         };
         if args.is_empty() {
-            self.fault(format!("{prefix}{key}"), "is empty; name at least one argument, or leave it out");
+            self.fault(&place, "is empty; name at least one argument, or leave it out");
         }
-        let matchers = args.iter().filter_map(|(path, value)| {
-            let place = format!("{prefix}{key}.{path}");
-            match matcher(value) {
-                Ok(matcher) => Some((path.clone(), matcher)),
-                Err(problem) => {
-                    self.fault(place, problem);
-                    None
-                }
+        let prefix = format!("{place}.");
+        let matchers = args.iter().filter_map(|(path, value)| match matcher(value) {
+            Ok(matcher) => Some((path.clone(), matcher)),
+            Err(problem) => {
+                self.fault(within(&prefix, path), problem);
+                None
             }
         });
         matchers.collect()
@@ -201,11 +200,6 @@ fn matcher(value: &Toml) -> Result<Matcher, String> {
         },
         _ => Err(KINDS.to_owned()),
     }
-}
-
-fn json(value: &Toml) -> Result<Value, String> {
-    let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    crate::json::canonical(&value).map(|_| value).map_err(|error| error.to_string())
 }
 
 /// A tool of which nothing is known but its name: how its arguments are read, their names say.

@@ -216,16 +216,16 @@ impl Reader {
             return serde_json::json!({"type": "object"});
         };
         // Arguments are always an object, and providers refuse a schema that does not say so.
-        match serde_json::to_value(schema) {
+        let problem = match super::json(schema) {
             Ok(Value::Object(mut map)) if map.get("type").is_none_or(|kind| kind == "object") => {
                 map.insert("type".to_owned(), "object".into());
-                Value::Object(map)
+                return Value::Object(map);
             }
-            Ok(_) | Err(_) => {
-                self.fault(format!("{place}input_schema"), "must be a table that holds a JSON Schema of an object");
-                serde_json::json!({"type": "object"})
-            }
-        }
+            Ok(_) => "must be a table that holds a JSON Schema of an object".to_owned(),
+            Err(problem) => problem,
+        };
+        self.fault(format!("{place}input_schema"), problem);
+        serde_json::json!({"type": "object"})
     }
 
     /// How arguments are read whose names do not say.
