@@ -125,7 +125,8 @@ impl Budget {
     /// That of `run` at `now`.
     #[must_use]
     pub fn of(run: &Run, now: Millis) -> Self {
-        let worked_ms = run.worked_ms + run.driver.as_ref().map_or(0, |driver| now.since(driver.since));
+        let current_ms = run.driver.as_ref().map_or(0, |driver| now.since(driver.since));
+        let worked_ms = run.worked_ms.saturating_add(current_ms);
         let used = Amounts {
             turns: u32::try_from(run.turns.len()).unwrap_or(u32::MAX),
             tokens: run.usage.tokens(),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     agent::{Definition, Mode},
@@ -415,6 +415,8 @@ impl Fact {
     /// by a later release.
     pub fn decode(kind: &str, body: &str) -> Result<Self, BadFact> {
         let bad = |source| BadFact { kind: kind.chars().take(40).collect(), source };
+        // By itself it is one value: what stands beside or after it would else be read with it.
+        let body: &RawValue = serde_json::from_str(body).map_err(bad)?;
         let kind_json = serde_json::to_string(kind).map_err(bad)?;
         serde_json::from_str(&format!("{{\"kind\":{kind_json},\"body\":{body}}}")).map_err(bad)
     }

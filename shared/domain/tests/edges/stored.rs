@@ -69,3 +69,23 @@ fn a18_defaults_are_not_stored() {
     assert!(!message(false).encode().unwrap().1.contains("supersedes"));
     assert!(message(true).encode().unwrap().1.contains("\"supersedes\":true"));
 }
+
+/// Case 55: what is stored under a kind is one JSON value: nothing stands beside it, or after it.
+#[test]
+fn case_55_a_body_is_one_value() {
+    let body = "{\"until\":1}";
+    assert!(Fact::decode("DriverStarted", body).is_ok());
+    for more in [",\"more\":1", ",\"kind\":\"Reopened\"", "}", "},{", " 1"] {
+        assert!(Fact::decode("DriverStarted", &format!("{body}{more}")).is_err(), "{more}");
+    }
+}
+
+/// C5: a clock that is off by ages makes a long time of work, and no panic.
+#[test]
+fn c5_work_beyond_the_end_of_time_is_added_up() {
+    let mut story = Story::new();
+    story.run.worked_ms = u64::MAX;
+    story.drive();
+    let later = story.now.plus(1);
+    assert_eq!(dormouse_domain::budget::Budget::of(&story.run, later).used.wall_ms, u64::MAX);
+}
