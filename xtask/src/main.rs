@@ -2,6 +2,7 @@
 //!
 //! `verify` is exactly what CI runs; it installs the one tool that it needs below `target/`.
 
+mod fuzz;
 mod layers;
 mod model;
 mod mutants;
@@ -30,6 +31,9 @@ verbs:
   replay FILE
            folds a recording (GET /v1/runs/{id}/export), shows the state after each entry, and checks
            what a journal can show of the invariants
+  fuzz [TARGET] [--seconds N]
+           lets libFuzzer look for what breaks a target of tests/fuzz (docs/fuzzing.md), 600 seconds
+           each; needs cargo-fuzz, and says how to install it
   simulate [--seeds N] [--from M] | [--seed N]
            simulates everything on AWS with faults: N seeds from M on, or one with its trace
 ";
@@ -44,6 +48,7 @@ fn main() -> Result<()> {
         ["model", rest @ ..] => model::run(&root, rest),
         ["replay", file] => replay::run(Path::new(file)),
         ["replay", ..] => bail!("replay takes one file\n\n{USAGE}"),
+        ["fuzz", asked @ ..] => fuzz::run(&root, asked),
         ["simulate", asked @ ..] => simulate::run(&root, asked),
         [other, ..] => bail!("there is no verb {other:?}\n\n{USAGE}"),
         [] => bail!("{USAGE}"),
