@@ -77,7 +77,7 @@ fn file(dice: &Dice, name: &str) -> String {
         }
     }
     // Each to the other: chains grow until they are too long.
-    if dice.chance(400) {
+    if dice.chance(250) {
         let (to, questions) = (if name == "one" { "two" } else { "one" }, dice.chance(300));
         file.push_str(&format!("[[tools]]\nbuiltin = \"delegate\"\nagents = [\"{to}\"]\nquestions = {questions}\n"));
     }

@@ -72,7 +72,8 @@ async fn invoke(world: Arc<World>, host: Arc<Host>, message: Message) {
     let kind = match &stepped {
         Life::Done(Ok(report)) => {
             world.queue.delete(message.id);
-            let known = *report != StepReport::NoSuchRun;
+            // A sweep can be quicker than the transaction that makes a run; who made it sends a wake too.
+            let known = *report != StepReport::NoSuchRun || world.books.of(&wake.run_id, |_| ()).is_some();
             world.sim.ensure(known, || format!("a wake for {}, which does not exist", wake.run_id));
             locked(&world.cut_off).remove(&wake.run_id);
             format!("step {report:?}")
