@@ -100,7 +100,11 @@ fn tool(bytes: &mut Bytes<'_>) -> ToolDef {
         timeout_ms: 1,
         input_schema: json!({ "type": "object" }),
         arguments: x.map(|reading| ("x".to_owned(), reading)).into_iter().collect(),
-        secret: if bytes.byte().is_multiple_of(4) { vec!["token".to_owned(), "headers.*".to_owned()] } else { Vec::new() },
+        secret: if bytes.byte().is_multiple_of(4) {
+            vec!["token".to_owned(), "headers.*".to_owned()]
+        } else {
+            Vec::new()
+        },
         always: BTreeMap::new(),
         target,
         later: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dormouse_domain::{
     CallKey, Definition, DriverId, Entry, EntryId, Fact, Millis, Mode, Next, Principal, Run, RunId,
     audit::Audit,
-    budget::Budget,
+    budget::{self, Budget},
     display::{self, Extent},
     entry::Opened,
     item::{self, RunItem},
@@ -154,8 +154,7 @@ fn ask(run: &Run, now: Millis) {
     let _ = (item::standing(run, now), item::wake_at(run, now), run.output(), Budget::of(run, now));
     let _ = (item::claim(run, now, false), item::claim(run, now, true));
     survives_its_stored_form(&RunItem::of(run, now));
-    let prompt = transcript::prompt(run);
-    let _ = prompt.bytes();
+    let _ = (transcript::prompt(run), budget::next_call_at_most(run));
     match next(run, now) {
         Next::Rest { open, .. } => build(run, &open, now),
         Next::Dispatch(calls) => {
