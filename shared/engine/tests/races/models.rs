@@ -10,7 +10,6 @@ use dormouse_domain::{
     Fact, RunId,
     message::{Content, ModelRef, StopReason, Usage},
     retry::{Failure, FailureClass},
-    run::Status,
     transcript::Prompt,
 };
 use dormouse_engine::{
