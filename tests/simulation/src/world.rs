@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_domain::{Caller, Principal, RunId, item::standing, run::Status, token::KeyRing};
+use dormouse_domain::{Caller, Fact, Principal, RunId, item::standing, run::Status, token::KeyRing};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
@@ -255,7 +255,9 @@ impl World {
         }
         let parent = self.books.of(run, |book| book.run.parent.as_ref().map(|parent| parent.run.clone())).flatten();
         let above = parent.and_then(|parent| self.books.of(&parent, |book| book.run.is_over()));
-        let goes_on = self.books.of(run, |book| book.run.outcome.is_none()).unwrap_or(false);
+        // One that has answered and was spoken to afterwards is nobody's child any more.
+        let answered = |book: &Book| book.entries.iter().any(|entry| matches!(entry.fact, Fact::RunFinished(_)));
+        let goes_on = self.books.of(run, |book| book.run.outcome.is_none() && !answered(book)).unwrap_or(false);
         let orphaned = above == Some(true) && goes_on;
         self.sim.ensure(!orphaned, || format!("D6: {} goes on, and its parent is over", short(run)));
     }

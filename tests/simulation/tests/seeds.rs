@@ -21,7 +21,8 @@ fn x2_no_seed_breaks_a_promise() {
     println!("{} seeds in {} s", summary.seeds, summary.took.as_secs());
     if let Some(first) = summary.failed.first() {
         println!("{}", first.trace);
-        panic!("SEED={} fails: {:#?}", first.seed, first.violations);
+        let all = summary.failed.iter().map(|failed| format!("SEED={} fails: {:#?}", failed.seed, failed.violations));
+        panic!("{}", all.collect::<Vec<_>>().join("\n"));
     }
     assert_eq!(summary.seeds, seeds);
     assert_eq!(missing(&summary.coverage), "", "things that never happened in {seeds} seeds");
