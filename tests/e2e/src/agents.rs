@@ -43,7 +43,10 @@ impl Agents {
     #[must_use]
     pub fn with_settings(self, name: &str, model: &str, settings: &str, tools: &[Tool]) -> Self {
         let tools: String = tools.iter().map(|tool| tool.0.as_str()).collect();
-        let text = format!("models = [{model:?}]\nsystem = \"You operate the shop's servers.\"\n{settings}\n{tools}");
+        // A model call that is killed counts at its most, and hundreds are.
+        let text = format!(
+            "models = [{model:?}]\nlimits = {{ cost_usd = 9000 }}\nsystem = \"You operate the shop's servers.\"\n{settings}\n{tools}"
+        );
         self.file(&format!("{name}.toml"), &text)
     }
 

@@ -71,7 +71,8 @@ fn a_definition_without_a_digest_is_refused() {
     let text = format!(
         "{MODELS}[[tools]]\nname = \"a\"\nhttp = {{ url = \"http://x/\" }}\ninput_schema = {{ maximum = 9007199254740993 }}\n"
     );
-    assert!(faults(&dir(&[("a.toml", &text)])).starts_with("a.toml: file: the number 9007199254740993"));
+    let faults = faults(&dir(&[("a.toml", &text)]));
+    assert!(faults.starts_with("a.toml: ") && faults.contains("9007199254740993"), "{faults}");
 }
 
 #[test]
