@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use dormouse_domain::{
     Mode,
-    budget::Amounts,
+    budget::{Amounts, MAX_DOLLARS, MAX_WALL_MS},
     decide::{Answer, Resolution},
     json,
     message::Content,
@@ -192,7 +192,8 @@ impl RaiseBody {
             let detail = format!("`by.tokens` must be at most {MAX_RAISE_TOKENS}");
             return Err(Problem::new(Kind::InvalidAnswer, detail));
         }
-        for (name, given, most) in [("cost_usd", self.cost_usd, 9_000.0), ("wall_s", self.wall_s, 31_536_000.0)] {
+        let most_wall_s = Duration::from_millis(MAX_WALL_MS).as_secs_f64();
+        for (name, given, most) in [("cost_usd", self.cost_usd, MAX_DOLLARS), ("wall_s", self.wall_s, most_wall_s)] {
             if !(0.0..=most).contains(&given) {
                 let detail = format!("`by.{name}` must be a number from 0 to {most}");
                 return Err(Problem::new(Kind::InvalidAnswer, detail));

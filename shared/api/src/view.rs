@@ -93,9 +93,14 @@ fn usage(item: &RunItem) -> Value {
 
 /// What a run may use and has used.
 fn budget(budget: &Budget) -> Value {
-    let mut view = json!({ "ceilings": amounts(&budget.ceilings), "used": amounts(&budget.used) });
-    if budget.at_most {
-        view["used"]["cost_at_most"] = true.into();
+    json!({ "ceilings": amounts(&budget.ceilings), "used": used(&budget.used, budget.at_most) })
+}
+
+/// Amounts, of which the cost is a bound if it is one `at_most`.
+fn used(used: &Amounts, at_most: bool) -> Value {
+    let mut view = amounts(used);
+    if at_most {
+        view["cost_at_most"] = true.into();
     }
     view
 }
@@ -292,10 +297,7 @@ fn in_clients_units(view: &mut Value, fact: &Fact) {
         view["parent"]["share"] = amounts(&parent.share);
     }
     if let Fact::CallFinished { used: Some(used), .. } = fact {
-        view["used"] = amounts(&used.amounts);
-        if used.at_most {
-            view["used"]["cost_at_most"] = true.into();
-        }
+        view["used"] = self::used(&used.amounts, used.at_most);
     }
 }
 

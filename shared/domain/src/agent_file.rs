@@ -17,6 +17,8 @@ use toml::{Table, Value as Toml};
 pub use self::prices::parse_prices;
 use crate::{
     agent::{Approvers, Definition, LateDecision, Limits, Mode, OnMessage, OnWaitExpired, default_reply_within_ms},
+    budget::{MAX_DOLLARS, MAX_WALL_MS},
+    json::MAX_WHOLE,
     message::ModelRef,
     policy::Policy,
     price::Prices,
@@ -27,12 +29,6 @@ const MAX_WINDOW_MS: u64 = 30 * 24 * 3600 * 1000;
 /// Longest name of a group, in bytes: as in a token.
 const MAX_GROUP_BYTES: usize = 256;
 const DAY_MS: u64 = 24 * 3600 * 1000;
-/// Longest working time of a run, in milliseconds: a year.
-const MAX_WALL_MS: u64 = 365 * DAY_MS;
-/// The largest whole number that a digest can be made of: 2^53 - 1.
-const MAX_WHOLE: u64 = 9_007_199_254_740_991;
-/// The most that a run may cost, in dollars.
-const MAX_DOLLARS: f64 = 9000.0;
 
 /// One fault of an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::Limits,
     ids::Millis,
+    message::is_default,
     price::Cost,
     run::{OpenedRequest, Run},
     transcript,
@@ -16,32 +17,26 @@ use crate::{
 
 /// Tokens of a prompt that are in no text of ours: what providers put around it.
 const OVERHEAD_TOKENS: u64 = 2_000;
+/// The most that a run may cost, and be raised by at once, in dollars.
+pub const MAX_DOLLARS: f64 = 9_000.0;
+/// The longest that a run may work, and be raised by at once, in milliseconds: a year.
+pub const MAX_WALL_MS: u64 = 365 * 24 * 3600 * 1000;
 
 /// Amounts of the things that a run uses up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Amounts {
     /// Model replies.
-    #[serde(default, skip_serializing_if = "is_zero_turns")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub turns: u32,
     /// Tokens, input and output together.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tokens: u64,
     /// Money.
-    #[serde(default, skip_serializing_if = "Cost::is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cost: Cost,
     /// Time that steps work, in milliseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub wall_ms: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_zero_turns(n: &u32) -> bool {
-    *n == 0
 }
 
 impl From<&Limits> for Amounts {
@@ -202,12 +197,6 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Whether it is known that nothing was spent.
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// One more call, whose cost is known.
     pub fn add(&mut self, cost: Cost) {
         self.total = self.total.plus(cost);

@@ -72,7 +72,7 @@ pub struct RunItem {
     /// What they used.
     pub usage: Usage,
     /// What they cost.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::message::is_default")]
     pub cost: Spent,
     /// Requests that wait.
     pub pending: u32,

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use crate::ids::Digest;
 
-/// The largest integer magnitude that a double holds exactly, 2^53 - 1.
+/// The largest whole number that JSON carries exactly, and so the largest of which there is a digest: 2^53 - 1.
+pub(crate) const MAX_WHOLE: u64 = 9_007_199_254_740_991;
+/// The same as a double.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// Why a value has no canonical form.

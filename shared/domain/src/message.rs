@@ -144,19 +144,19 @@ pub struct Usage {
     /// Output tokens, reasoning included.
     pub output_tokens: u64,
     /// Input tokens read from the provider's cache.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cache_read_tokens: u64,
     /// Input tokens written to the provider's cache.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cache_write_tokens: u64,
     /// Whether some call's usage is not known, so that the numbers are a lower bound (B9).
     #[serde(default, skip_serializing_if = "is_false")]
     pub incomplete: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
+/// For `skip_serializing_if`: what a reader takes for granted is not stored.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// For `skip_serializing_if`: the default of a flag is not stored.

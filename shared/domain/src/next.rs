@@ -15,7 +15,7 @@ use crate::{
     windows::Windows,
 };
 
-/// Requests of one run that are open at once; more calls that ask wait their turn. Bounded by what
+/// Requests of one run that are open at once, that of a ceiling aside; more calls that ask wait their turn. Bounded by what
 /// one transaction can hold (100 items).
 pub const MAX_OPEN_REQUESTS: usize = 64;
 /// Bytes of arguments that one suspension opens requests for, at most; one request is always

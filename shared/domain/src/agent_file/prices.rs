@@ -28,7 +28,7 @@ impl Reader {
         match table.get("unknown") {
             None => {}
             Some(Toml::Table(unknown)) => prices.unknown = self.price(unknown, "unknown.", base.unknown.max_output),
-            Some(_) => self.fault("unknown", "must be a table: { input = 15.0, output = 120.0 }"),
+            Some(_) => self.fault("unknown", "must be a table: { input = 15.0, output = 75.0 }"),
         }
         let models = match table.get("models") {
             None => return prices,

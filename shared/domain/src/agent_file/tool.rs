@@ -96,7 +96,8 @@ impl Reader {
         }
         // A builtin's effect and its result are one transaction, so repeating a lost attempt is safe.
         let default_replay = if builtin.is_some() { Replay::Safe } else { Replay::Manual };
-        let replay = if delegates { Replay::Idempotent } else { self.replay(table, place, default_replay) };
+        let replay =
+            if delegates { Replay::Idempotent } else { self.word(table, place, "replay").unwrap_or(default_replay) };
         let reuse_result = self.word::<bool>(table, place, "reuse_result").unwrap_or_default();
         if reuse_result && replay != Replay::Idempotent {
             self.fault(format!("{place}reuse_result"), "only goes with replay = \"idempotent\"");
@@ -202,10 +203,6 @@ impl Reader {
             }
         }
         Target::Agents { agents, questions: self.word(table, place, "questions").unwrap_or_default() }
-    }
-
-    fn replay(&mut self, table: &Table, place: &str, default: Replay) -> Replay {
-        self.word(table, place, "replay").unwrap_or(default)
     }
 
     fn schema(&mut self, table: &Table, place: &str, builtin: Option<Builtin>) -> Value {

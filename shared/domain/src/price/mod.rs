@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent_file,
+    json::MAX_WHOLE,
     message::{ModelRef, Usage},
 };
 
@@ -21,9 +22,8 @@ pub struct Cost(pub u64);
 
 /// Picodollars of a dollar.
 const PICO: f64 = 1e12;
-/// The largest amount of money that is told apart from "more": 9,007 dollars, the largest integer that JSON
-/// carries exactly.
-const MOST: u64 = 9_007_199_254_740_991;
+/// The largest amount of money that is told apart from "more": 9,007 dollars.
+const MOST: u64 = MAX_WHOLE;
 
 impl Cost {
     /// Nothing.
@@ -53,12 +53,6 @@ impl Cost {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0).min(MOST))
-    }
-
-    /// Whether it is nothing.
-    #[must_use]
-    pub fn is_zero(&self) -> bool {
-        *self == Self::ZERO
     }
 
     fn times(self, tokens: u64) -> Self {
