@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 const DENY_VERSION: &str = "0.20.2";
 
 /// Seeds that are simulated.
-const SEEDS: &str = "10000";
+const SEEDS: &str = "20000";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
