@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::process::CommandExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -54,7 +54,7 @@ pub(crate) fn run(root: &Path, filter: &str) -> Result<()> {
     for level in levels {
         eprintln!("{level} without a bug");
         let (verdict, took) = test(&tree, &place, &level, Duration::MAX)?;
-        ensure!(verdict == Verdict::Passes, "{level} fails without any bug");
+        ensure!(verdict == Verdict::Passes, "{level} without any bug: {verdict:?}; see `cargo test -p {level}`");
         patience.insert(level, LEAST.max(took * PATIENCE));
     }
     let mut missed = 0_usize;
@@ -104,18 +104,35 @@ fn read(root: &Path) -> Result<Vec<Bug>> {
     Ok(list.bug)
 }
 
-/// Copies what the repository holds, leaving alone what is there already, so that little is rebuilt.
+/// Makes `tree` hold what the repository holds: leaves alone what is there already, so that little is rebuilt, and
+/// removes what the repository no longer has, which cargo would take for a test.
 fn copy(root: &Path, tree: &Path) -> Result<()> {
     let listed = Command::new("git").current_dir(root).args(["ls-files", "-co", "--exclude-standard"]).output()?;
     ensure!(listed.status.success(), "git ls-files failed");
+    let mut kept = BTreeSet::new();
     for name in String::from_utf8(listed.stdout)?.lines() {
         let (from, to) = (root.join(name), tree.join(name));
         let Ok(text) = fs::read(&from) else { continue };
+        kept.insert(to.clone());
         if fs::read(&to).is_ok_and(|there| there == text) {
             continue;
         }
         fs::create_dir_all(to.parent().context("a file without a folder")?)?;
         fs::write(&to, text)?;
+    }
+    remove_others(tree, &kept)
+}
+
+/// Removes the files below `folder` that are not in `kept`.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path)?;
+        }
     }
     Ok(())
 }
@@ -175,6 +192,23 @@ pub(crate) fn main(root: &Path, args: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_holds_what_the_repository_holds_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let (root, tree) = (place.path().join("root"), place.path().join("tree"));
+        fs::create_dir_all(root.join("tests")).unwrap();
+        fs::write(root.join("tests/now.rs"), "new").unwrap();
+        assert!(Command::new("git").current_dir(&root).args(["init", "-q"]).status().unwrap().success());
+        fs::create_dir_all(tree.join("tests/was")).unwrap();
+        for stale in ["tests/now.rs", "tests/was.rs", "tests/was/main.rs"] {
+            fs::write(tree.join(stale), "old").unwrap();
+        }
+        copy(&root, &tree).unwrap();
+        assert_eq!(fs::read_to_string(tree.join("tests/now.rs")).unwrap(), "new");
+        assert!(!tree.join("tests/was.rs").exists());
+        assert!(!tree.join("tests/was/main.rs").exists());
+    }
 
     #[test]
     fn every_bug_of_the_list_can_be_planted() {
