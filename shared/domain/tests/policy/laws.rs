@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use dormouse_domain::{
-    Mode, ToolDef,
+    Definition, Mode, ToolDef,
     agent::{Permission, ToolKind},
+    agent_file,
+    delegate::held_to,
     policy::{Policy, Reading, Rule, Verdict},
 };
 use proptest::prelude::*;
@@ -14,6 +16,11 @@ use crate::{ask, exactly, rule, tool};
 
 const MODES: [Mode; 4] = [Mode::Plan, Mode::Normal, Mode::AutoEdit, Mode::Yolo];
 const READINGS: [Reading; 5] = [Reading::Any, Reading::Text, Reading::Path, Reading::Command, Reading::Url];
+
+/// An agent without rules of its own.
+fn agent() -> Definition {
+    agent_file::parse("models = [\"a:b\"]", "ops", 600_000).unwrap()
+}
 
 fn some_tool() -> impl Strategy<Value = ToolDef> {
     let kind = prop::sample::select(vec![ToolKind::Read, ToolKind::Edit, ToolKind::Execute]);
@@ -79,6 +86,26 @@ proptest! {
         prop_assert!(verdicts.is_sorted_by(|narrow, wide| narrow >= wide), "{verdicts:?}");
         let without = MODES.map(|mode| ask(&tool, &arguments, mode, &policy, &[]).verdict);
         prop_assert!(verdicts.iter().zip(&without).all(|(with, without)| with <= without));
+    }
+
+    /// A child never does what its parent may not: held to the parent's rules, and in no wider mode, it gets no milder
+    /// verdict on any call, whatever its own agent's rules and modes are.
+    #[test]
+    fn d5_a_child_never_does_what_its_parent_may_not(
+        tool in some_tool(), text in some_text(), of_parent in some_policy(), of_child in some_policy(),
+        parent_mode in prop::sample::select(MODES.to_vec()), child_mode in prop::sample::select(MODES.to_vec()),
+        stands: bool,
+    ) {
+        let arguments = json!({"x": text});
+        let standing = if stands { vec![exactly("t", &arguments)] } else { vec![] };
+        let parent = Definition { policy: of_parent, ..agent() };
+        let child = held_to(Definition { policy: of_child.clone(), ..agent() }, &parent);
+        let verdict = |mode: Mode, policy| ask(&tool, &arguments, mode, policy, &standing).verdict;
+        let held = verdict(child_mode.min(parent_mode), &child.policy);
+        prop_assert!(held >= verdict(parent_mode, &parent.policy), "wider than its parent");
+        prop_assert!(held >= verdict(child_mode, &of_child), "wider than its own agent");
+        let grandchild = held_to(agent(), &child);
+        prop_assert!(verdict(child_mode.min(parent_mode), &grandchild.policy) >= verdict(parent_mode, &parent.policy));
     }
 
     /// Nothing that allows passes the floor: no mode, no permission, no standing rule, no rule of the agent's,
