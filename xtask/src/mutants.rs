@@ -54,7 +54,11 @@ pub(crate) fn run(root: &Path, filter: &str) -> Result<()> {
     for level in levels {
         eprintln!("{level} without a bug");
         let (verdict, took) = test(&tree, &place, &level, Duration::MAX)?;
-        ensure!(verdict == Verdict::Passes, "{level} without any bug: {verdict:?}; see `cargo test -p {level}`");
+        ensure!(
+            verdict == Verdict::Passes,
+            "{level} without any bug: {verdict:?}; see `cargo test -p {level}` in {}",
+            tree.display()
+        );
         patience.insert(level, LEAST.max(took * PATIENCE));
     }
     let mut missed = 0_usize;
@@ -123,13 +127,17 @@ fn copy(root: &Path, tree: &Path) -> Result<()> {
     remove_others(tree, &kept)
 }
 
-/// Removes the files below `folder` that are not in `kept`.
+/// Removes the files below `folder` that are not in `kept`, and the folders that are empty then: the workspace takes
+/// every folder of some for a package.
 fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
             remove_others(&path, kept)?;
+            if fs::read_dir(&path)?.next().is_none() {
+                fs::remove_dir(&path)?;
+            }
         } else if !kept.contains(&path) {
             fs::remove_file(&path)?;
         }
@@ -207,7 +215,7 @@ mod tests {
         copy(&root, &tree).unwrap();
         assert_eq!(fs::read_to_string(tree.join("tests/now.rs")).unwrap(), "new");
         assert!(!tree.join("tests/was.rs").exists());
-        assert!(!tree.join("tests/was/main.rs").exists());
+        assert!(!tree.join("tests/was").exists());
     }
 
     #[test]
